@@ -1,0 +1,115 @@
+# extaction: a ledger for external actions, in PostgreSQL
+#
+#   make test           all tests, on a fresh Debian machine too: see test/README.md
+#   make demo           chapter one, played on a throwaway server
+#   make bench          the benchmarks; ARGS="..." goes to bench/run
+#
+#   make                build for the PostgreSQL that PG_CONFIG belongs to
+#   make install        install there
+#   make installcheck   test a running server that has it (PGHOST, PGPORT, ...)
+#   make installcheck-pgtap
+#
+# PG_CONFIG=/path/to/pg_config or, on Debian, PG_MAJOR=17 chooses another
+# PostgreSQL than the newest with development files.
+
+EXTENSION = extaction
+DATA = sql/extaction--1.0.sql
+
+MODULE_big = extaction
+OBJS = \
+	src/extaction.o \
+	src/canonical.o \
+	src/digest.o \
+	src/document.o \
+	src/strict_json.o \
+	src/task_request.o \
+	src/arguments.o \
+	src/gate.o \
+	src/ledger.o \
+	src/facts.o \
+	src/find.o \
+	src/query.o \
+	src/receipt.o \
+	src/access.o \
+	src/privileges.o \
+	src/propose.o \
+	src/approve.o \
+	src/fake_provider.o
+
+# PostgreSQL's own headers have unused parameters.  Should a compiler newer
+# than ours find something else to warn about, "make WERROR=" goes on.
+WERROR = -Werror
+PG_CFLAGS = -Wall -Wextra $(WERROR) -Wno-unused-parameter
+
+# The tests, in the order in which they run.
+REGRESS = \
+	install \
+	canonical \
+	digest
+REGRESS_OPTS = --inputdir=test
+
+ISOLATION =
+ISOLATION_OPTS = --inputdir=test --outputdir=.
+
+PROVE_TESTS = $(wildcard test/t/*.pl)
+ifneq ($(PROVE_TESTS),)
+TAP_TESTS = 1
+endif
+
+PGTAP_TESTS = $(wildcard test/pgtap/*.sql)
+
+EXTRA_CLEAN = results regression.diffs regression.out output_iso tmp_check \
+	tmp_check_iso log
+
+ifdef PG_MAJOR
+PG_CONFIG = /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
+endif
+PG_CONFIG ?= pg_config
+export PG_CONFIG PG_MAJOR
+
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+ifneq ($(PGXS),)
+include $(PGXS)
+else
+all install installcheck clean:
+	@echo "$(PG_CONFIG) knows no server development files; on Debian they are in postgresql-server-dev-$(or $(PG_MAJOR),15)" >&2
+	@exit 1
+endif
+
+$(OBJS) $(OBJS:.o=.bc): src/extaction.h
+
+.PHONY: check-lists installcheck-pgtap test demo bench
+
+# A test that is in no list above would never run.
+UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
+	$(wildcard test/sql/*.sql test/specs/*.spec))
+check-lists:
+ifneq ($(UNLISTED),)
+	@echo "not listed in the Makefile: $(UNLISTED)" >&2
+	@exit 1
+endif
+
+# pgTAP tests get a database of their own, with both extensions in it.
+PGTAP_DB = extaction_pgtap
+installcheck-pgtap: export PGOPTIONS = --client-min-messages=warning
+installcheck-pgtap:
+ifneq ($(PGTAP_TESTS),)
+	$(bindir)/dropdb --if-exists $(PGTAP_DB)
+	$(bindir)/createdb $(PGTAP_DB)
+	$(bindir)/psql -X -q -v ON_ERROR_STOP=1 -d $(PGTAP_DB) \
+		-c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION extaction CASCADE'
+	pg_prove --psql-bin $(bindir)/psql -d $(PGTAP_DB) $(PROVE_FLAGS) $(PGTAP_TESTS)
+	$(bindir)/dropdb $(PGTAP_DB)
+endif
+
+test:
+	@dev/install-packages
+	@dev/with-server dev/test
+
+demo:
+	@dev/install-packages
+	@dev/with-server psql -X -q -v ON_ERROR_STOP=1 -f demo/chapter-one.sql
+
+bench:
+	@dev/install-packages
+	@dev/with-server bench/run $(ARGS)

@@ -1,0 +1,370 @@
+/*-------------------------------------------------------------------------
+ *
+ * query.c
+ *	  The door to the ledger's tables: role switch, pinned search_path and
+ *	  kept SPI plans.
+ *
+ * The extension's functions are SECURITY INVOKER, and nobody but the owner of
+ * the extension has rights on its tables.  So a visit switches to the owner
+ * for its own statements and back.  It refuses to write in a security-
+ * restricted operation: there the current user is not the one who decided
+ * (an index expression that runs at REINDEX, say).
+ *
+ * search_path is pinned for the whole visit and not only when a plan is
+ * made: a kept plan is analysed again under the search_path of the moment,
+ * and would then pick up an operator that the caller has put there.
+ *
+ * Plans are generic, and made with sequential scans off: a plan made while a
+ * table was nearly empty must not crawl through it when it has grown.
+ *
+ * Copyright (c) 2026, the extaction authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "extaction.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#define SAFE_SEARCH_PATH "pg_catalog, pg_temp"
+
+static Oid	extension_owner(void);
+static void set_for_visit(const char *name, const char *value);
+static void add_hint(void *arg);
+static uint64 run(KeptQuery *query, QueryArgs *args, Snapshot snapshot);
+static void prepare(KeptQuery *query);
+static void add_arg(QueryArgs *args, Datum value, bool isnull);
+
+/*
+ * Begins a visit.  "writes" is false for functions that only read.
+ */
+void
+ledger_enter(LedgerVisit *visit, bool writes)
+{
+	MemoryContext caller_memory = CurrentMemoryContext;
+
+	if (writes && InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot write to the ledger within a security-restricted operation"),
+				 errdetail("An index expression, a materialized view or the like runs this as the owner of a table, who decided nothing.")));
+
+	GetUserIdAndSecContext(&visit->caller, &visit->security_context);
+	SetUserIdAndSecContext(extension_owner(),
+						   visit->security_context | SECURITY_LOCAL_USERID_CHANGE);
+	visit->guc_level = NewGUCNestLevel();
+	if (strcmp(namespace_search_path, SAFE_SEARCH_PATH) != 0)
+		set_for_visit("search_path", SAFE_SEARCH_PATH);
+
+	visit->on_error.callback = add_hint;
+	visit->on_error.arg = NULL;
+	visit->on_error.previous = error_context_stack;
+	error_context_stack = &visit->on_error;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	MemoryContextSwitchTo(caller_memory);
+}
+
+/*
+ * Ends a visit: what was got from SPI without a copy is gone after it.
+ */
+void
+ledger_leave(LedgerVisit *visit)
+{
+	MemoryContext caller_memory = CurrentMemoryContext;
+
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	MemoryContextSwitchTo(caller_memory);
+	error_context_stack = visit->on_error.previous;
+	AtEOXact_GUC(false, visit->guc_level);
+	SetUserIdAndSecContext(visit->caller, visit->security_context);
+}
+
+/*
+ * The role that owns the ledger's tables.
+ */
+static Oid
+extension_owner(void)
+{
+	Oid			table = get_relname_relid("ledger",
+										  get_namespace_oid("extaction", false));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(table));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("extension \"extaction\" is not installed in this database"),
+				 errhint("Run CREATE EXTENSION extaction.")));
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static void
+set_for_visit(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Error context callback: tells what to do about a lost race.
+ */
+static void
+add_hint(void *arg)
+{
+	(void) arg;
+	if (geterrcode() == ERRCODE_T_R_SERIALIZATION_FAILURE)
+		errhint("Another session was first. Run the whole transaction again.");
+}
+
+/*
+ * Runs a statement and returns the number of its rows, which the got_*()
+ * functions read until the next run.
+ */
+uint64
+query_run(KeptQuery *query, QueryArgs *args)
+{
+	return run(query, args, InvalidSnapshot);
+}
+
+/*
+ * The same, but it sees what is committed now in every isolation level.  For
+ * what must not be judged by an old snapshot: approvals and revocations.
+ */
+uint64
+query_run_now(KeptQuery *query, QueryArgs *args)
+{
+	return run(query, args,
+			   IsolationUsesXactSnapshot() ? GetLatestSnapshot() : InvalidSnapshot);
+}
+
+static uint64
+run(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
+{
+	MemoryContext caller_memory = CurrentMemoryContext;
+	int			planning_level = 0;
+	int			result;
+
+	Assert(args->count == query->nargs);
+	if (query->plan == NULL || !SPI_plan_is_valid(query->plan))
+	{
+		planning_level = NewGUCNestLevel();
+		set_for_visit("enable_seqscan", "off");
+		if (query->plan == NULL)
+			prepare(query);
+	}
+
+	result = SPI_execute_snapshot(query->plan, args->values, args->nulls,
+								  snapshot, InvalidSnapshot,
+								  query->reads, true, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_snapshot failed: %s",
+			 SPI_result_code_string(result));
+
+	if (planning_level > 0)
+		AtEOXact_GUC(false, planning_level);
+	/* SPI has left us in its own memory */
+	MemoryContextSwitchTo(caller_memory);
+	return SPI_processed;
+}
+
+static void
+prepare(KeptQuery *query)
+{
+	SPIPlanPtr	plan = SPI_prepare_cursor(query->sql, query->nargs,
+										  query->argtypes,
+										  CURSOR_OPT_GENERIC_PLAN);
+
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare_cursor failed: %s",
+			 SPI_result_code_string(SPI_result));
+	SPI_keepplan(plan);
+	query->plan = plan;
+}
+
+/*
+ * Arguments: a NULL pointer is an SQL NULL.
+ */
+static void
+add_arg(QueryArgs *args, Datum value, bool isnull)
+{
+	Assert(args->count < QUERY_MAX_ARGS);
+	args->values[args->count] = value;
+	args->nulls[args->count] = isnull ? 'n' : ' ';
+	args->count++;
+}
+
+void
+arg_text(QueryArgs *args, const text *value)
+{
+	add_arg(args, PointerGetDatum(value), value == NULL);
+}
+
+void
+arg_cstring(QueryArgs *args, const char *value)
+{
+	arg_text(args, value == NULL ? NULL : cstring_to_text(value));
+}
+
+void
+arg_digest(QueryArgs *args, const uint8 *digest)
+{
+	bytea	   *value = NULL;
+
+	if (digest != NULL)
+	{
+		value = palloc(VARHDRSZ + DIGEST_LENGTH);
+		SET_VARSIZE(value, VARHDRSZ + DIGEST_LENGTH);
+		memcpy(VARDATA(value), digest, DIGEST_LENGTH);
+	}
+	add_arg(args, PointerGetDatum(value), value == NULL);
+}
+
+void
+arg_jsonb(QueryArgs *args, const Jsonb *value)
+{
+	add_arg(args, PointerGetDatum(value), value == NULL);
+}
+
+void
+arg_uuid(QueryArgs *args, const pg_uuid_t *value)
+{
+	add_arg(args, PointerGetDatum(value), value == NULL);
+}
+
+void
+arg_int8(QueryArgs *args, int64 value)
+{
+	add_arg(args, Int64GetDatum(value), false);
+}
+
+void
+arg_bool(QueryArgs *args, bool value)
+{
+	add_arg(args, BoolGetDatum(value), false);
+}
+
+void
+arg_oid(QueryArgs *args, Oid value)
+{
+	add_arg(args, ObjectIdGetDatum(value), false);
+}
+
+void
+arg_timestamptz(QueryArgs *args, TimestampTz value)
+{
+	add_arg(args, TimestampTzGetDatum(value), false);
+}
+
+/*
+ * The three columns that every fact ends with: role, session_user, actor.
+ */
+void
+arg_identity(QueryArgs *args, const Identity *identity)
+{
+	arg_text(args, identity->role_name);
+	arg_text(args, identity->session_user);
+	arg_text(args, identity->actor);
+}
+
+/*
+ * Results.  Columns count from 1, rows from 0.  Values are copies in the
+ * caller's memory, except for got_datum().
+ */
+Datum
+got_datum(int row, int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc,
+						 column, isnull);
+}
+
+bool
+got_null(int row, int column)
+{
+	bool		isnull;
+
+	(void) got_datum(row, column, &isnull);
+	return isnull;
+}
+
+text *
+got_text(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return isnull ? NULL : DatumGetTextPCopy(value);
+}
+
+bool
+got_bool(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
+int64
+got_int8(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return isnull ? 0 : DatumGetInt64(value);
+}
+
+TimestampTz
+got_timestamptz(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return isnull ? 0 : DatumGetTimestampTz(value);
+}
+
+void
+got_digest(int row, int column, uint8 *digest)
+{
+	bool		isnull;
+	Datum		datum = got_datum(row, column, &isnull);
+	bytea	   *value = isnull ? NULL : DatumGetByteaPP(datum);
+
+	if (isnull || VARSIZE_ANY_EXHDR(value) != DIGEST_LENGTH)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a stored digest is not %d bytes long", DIGEST_LENGTH)));
+	memcpy(digest, VARDATA_ANY(value), DIGEST_LENGTH);
+}
+
+void
+got_uuid(int row, int column, pg_uuid_t *value)
+{
+	bool		isnull;
+	Datum		datum = got_datum(row, column, &isnull);
+
+	if (isnull)
+		elog(ERROR, "unexpected null uuid");
+	memcpy(value, DatumGetUUIDP(datum), UUID_LEN);
+}
+
+Jsonb *
+got_jsonb(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return isnull ? NULL : DatumGetJsonbPCopy(value);
+}
