@@ -203,11 +203,11 @@ canonical_append_member(StringInfo path, const char *name, int len)
 	}
 
 	appendStringInfoString(path, "[\"");
-	for (i = 0; i < clipped; i += pg_mblen(name + i))
+	for (i = 0; i < clipped; i++)	/* server encodings are ASCII-safe */
 	{
 		if (name[i] == '"' || name[i] == '\\')
 			appendStringInfoChar(path, '\\');
-		appendBinaryStringInfo(path, name + i, pg_mblen(name + i));
+		appendStringInfoChar(path, name[i]);
 	}
 	appendStringInfo(path, "%s\"]", dots);
 }
