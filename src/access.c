@@ -31,8 +31,8 @@
 static text *quoted_if_odd(const text *name);
 static bool ask_access(const Identity *identity, const text *scope,
 					   const char *capabilities, bool *vouching);
-static void deny_access(const Identity *identity, const text *scope,
-						const char *capabilities) pg_attribute_noreturn();
+pg_noreturn static void deny_access(const Identity *identity, const text *scope,
+						const char *capabilities);
 static void begin_ledger(const Identity *identity);
 static void add_member(const text *scope, Oid role, const char *capability,
 					   const text *vouches_for, const Identity *identity);

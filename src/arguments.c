@@ -22,10 +22,10 @@
 #define NAME_MAX_BYTES 255
 
 static bool is_nfc(const char *str, int len);
-static void name_error(const char *what, const char *fault) pg_attribute_noreturn();
+pg_noreturn static void name_error(const char *what, const char *fault);
 static text *checked_name(text *name, const char *what);
 static bool looks_like_object(const char *str, int len);
-static void null_error(const char *what) pg_attribute_noreturn();
+pg_noreturn static void null_error(const char *what);
 
 /*
  * What is wrong with an identifier, or NULL.

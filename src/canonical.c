@@ -90,9 +90,6 @@ typedef struct Decimal
 	bool		negative;
 } Decimal;
 
-/* strict_json.c names its members the same way */
-extern void canonical_append_member(StringInfo path, const char *name, int len);
-extern void canonical_append_element(StringInfo path, int index);
 
 static CanonicalStatus write_container(Writer *writer,
 									   JsonbContainer *container,

@@ -23,6 +23,11 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+/* PostgreSQL 18 has it, and lost pg_attribute_noreturn() */
+#ifndef pg_noreturn
+#define pg_noreturn __attribute__((noreturn))
+#endif
+
 #define DIGEST_LENGTH 32		/* SHA-256 */
 
 /*
@@ -266,6 +271,9 @@ extern CanonicalStatus canonical_write(CanonicalSink *sink,
 extern void canonical_write_string(CanonicalSink *sink,
 								   const char *str, int len);
 
+extern void canonical_append_member(StringInfo path, const char *name, int len);
+extern void canonical_append_element(StringInfo path, int index);
+
 /* digest.c: SHA-256, request digest, key; pure */
 extern CanonicalStatus digest_json(Jsonb *json, uint8 *digest,
 								   CanonicalFault *fault);
@@ -279,8 +287,8 @@ extern void idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 
 /* document.c: the border between JSON documents and SQL errors */
 extern void document_check_size(Datum document);
-extern void document_fault(const CanonicalFault *fault,
-						   const char *what) pg_attribute_noreturn();
+pg_noreturn extern void document_fault(const CanonicalFault *fault,
+									   const char *what);
 
 /* arguments.c: identifiers, reasons, documents, digests */
 extern text *name_argument(FunctionCallInfo fcinfo, int arg, const char *what);

@@ -51,9 +51,6 @@ typedef struct ParseState
 	StringInfoData path;		/* where the parser is */
 } ParseState;
 
-/* canonical.c */
-extern void canonical_append_member(StringInfo path, const char *name, int len);
-extern void canonical_append_element(StringInfo path, int index);
 
 static void refuse_duplicates(text *json);
 static void refuse_lossy_numbers(Jsonb *json);

@@ -43,7 +43,7 @@ static void check_member(JsonbContainer *object, const Member *member,
 						 const char *parent);
 static const char *member_fault(const Member *member, const JsonbValue *value);
 static char *path_of(const char *parent, const char *name, int len);
-static void refuse(const char *path, const char *fault) pg_attribute_noreturn();
+pg_noreturn static void refuse(const char *path, const char *fault);
 static text *member_text(JsonbContainer *object, const char *name);
 static JsonbContainer *member_object(JsonbContainer *object, const char *name);
 
