@@ -13,7 +13,8 @@
 # PostgreSQL than the newest with development files.
 
 EXTENSION = extaction
-DATA = sql/extaction--1.0.sql
+DATA_built = sql/extaction--1.0.sql
+PIECES = 10-types 20-tables 30-guards 40-functions 50-views 60-contracts 90-dump
 
 MODULE_big = extaction
 OBJS = \
@@ -34,7 +35,19 @@ OBJS = \
 	src/privileges.o \
 	src/propose.o \
 	src/approve.o \
-	src/fake_provider.o
+	src/fake_provider.o \
+	src/contract.o \
+	src/contract_function.o \
+	src/intent.o \
+	src/step.o \
+	src/submit.o \
+	src/dispatch.o \
+	src/ticket.o \
+	src/outcome.o \
+	src/settle.o \
+	src/pause.o \
+	src/adopt.o \
+	src/difference.o
 
 # PostgreSQL's own headers have unused parameters.  Should a compiler newer
 # than ours find something else to warn about, "make WERROR=" goes on.
@@ -76,7 +89,11 @@ all install installcheck clean:
 	@exit 1
 endif
 
-$(OBJS) $(OBJS:.o=.bc): src/extaction.h
+$(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h
+
+# The install script is a book of several chapters.
+sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)
+	cat $^ >$@
 
 .PHONY: check-lists installcheck-pgtap test demo bench
 

@@ -94,6 +94,21 @@ identity_settle(Identity *identity, bool vouching)
 }
 
 /*
+ * Somebody who acted before, as the ledger recorded it.  A role that is gone
+ * is nobody, and may do nothing.
+ */
+void
+identity_stored(Identity *identity, text *name, text *role_name,
+				text *session_user, text *actor)
+{
+	identity->role = get_role_oid(text_to_cstring(role_name), true);
+	identity->role_name = role_name;
+	identity->session_user = session_user;
+	identity->actor = actor;
+	identity->name = name;
+}
+
+/*
  * A role name with a colon or a quote in it is shown quoted, so that nobody
  * can be mistaken for role:actor by choosing a name.
  */
@@ -135,11 +150,35 @@ ask_access(const Identity *identity, const text *scope,
 void
 access_require(Identity *identity, const text *scope, const char *capabilities)
 {
+	if (!access_allows(identity, scope, capabilities))
+		deny_access(identity, scope, capabilities);
+}
+
+/*
+ * The same question, for those to whom no is an answer.
+ */
+bool
+access_allows(Identity *identity, const text *scope, const char *capabilities)
+{
 	bool		vouching;
 
 	if (!ask_access(identity, scope, psprintf("%s,owner", capabilities), &vouching))
-		deny_access(identity, scope, capabilities);
+		return false;
 	identity_settle(identity, vouching);
+	return true;
+}
+
+/*
+ * For what concerns the whole ledger.  Within a visit the current user is the
+ * extension's owner.
+ */
+void
+require_extension_owner(const Identity *identity)
+{
+	if (!has_privs_of_role(identity->role, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of extension extaction")));
 }
 
 /*
@@ -188,7 +227,7 @@ extaction_create_scope(PG_FUNCTION_ARGS)
 	bool		vouching;
 	bool		created;
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
 	begin_ledger(&identity);
 
@@ -277,7 +316,7 @@ extaction_grant_access(PG_FUNCTION_ARGS)
 	QueryArgs	args = {0};
 	bool		unchanged;
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
 	access_require(&identity, scope, "owner");
 	lock_members();
@@ -357,7 +396,7 @@ extaction_revoke_access(PG_FUNCTION_ARGS)
 	QueryArgs	role_args = {0};
 	bool		revoked;
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
 	access_require(&identity, scope, "owner");
 	lock_members();

@@ -1,12 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * approve.c
- *	  Allowing exactly one request, and taking it back.
+ *	  Allowing exactly one request, refusing it, and taking the yes back.
  *
  * An approval is bound to a digest, names a capability, and ends.  It is
- * checked when it is used, every time (gate.c); here it is only written down.
- * Taking it back waits for the transactions that are just using it, and its
- * answer says what is out already.
+ * checked when it is used, every time (gate.c); here it is written down.
+ *
+ * Every verb here holds the exclusive lock of the intent.  So two approvers
+ * of two see each other, an approval and a request that begins to wait cannot
+ * miss each other, and taking an approval back waits for the transactions
+ * that are just using it.  When enough have approved what waits, the approval
+ * itself lets it go on.
  *
  * Copyright (c) 2026, the extaction authors
  *
@@ -17,42 +21,141 @@
 #include "catalog/pg_type.h"
 #include "extaction.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 
 /* One call about an approval. */
 typedef struct Approving
 {
 	Request		request;
-	Identity	identity;
+	CandidateRef candidate;
+	Identity	requester;		/* name is NULL: nobody has asked yet */
+	Order		order;
+	Identity	approver;
 	text	   *approval_id;
-	text	   *capability;
+	text	   *capability;		/* NULL: the action's */
 	text	   *note;
 	bool		has_end;
 	TimestampTz expires_at;
+	Facts		facts;
+	Intent		intent;
 	/* the answer */
 	const char *status;
-	const char *state;
 	const char *needs;
-	int64		approvals;
-	int64		required;
 	Jsonb	   *detail;
 } Approving;
 
+static void begin_with_digest(Approving *approving, LedgerVisit *visit,
+							  FunctionCallInfo fcinfo);
+static void lock_and_look(Approving *approving);
+static void look(Approving *approving);
+static const char *why_not(Approving *approving);
+static const char *why_not_waiting(Approving *approving);
 static void approve(Approving *approving);
 static bool already_approved(Approving *approving);
-static bool insert_approval(Approving *approving);
-static void count_approvals(Approving *approving);
+static void insert_approval(Approving *approving);
+static void go_on(Approving *approving);
+static void prepare_waiting(Approving *approving, const Approval *approval);
+static void prepare_blocked(Approving *approving);
 static void load_approval(Approving *approving);
 static bool insert_revocation(Approving *approving, const text *reason);
 static void say_what_is_out(Approving *approving);
-static Datum approval_receipt(FunctionCallInfo fcinfo, const Approving *approving);
+static Datum approval_receipt_and_leave(FunctionCallInfo fcinfo,
+										Approving *approving,
+										LedgerVisit *visit);
 
+PG_FUNCTION_INFO_V1(extaction_approve);
+PG_FUNCTION_INFO_V1(extaction_reject);
+PG_FUNCTION_INFO_V1(extaction_approve_in_advance);
 PG_FUNCTION_INFO_V1(extaction_approve_fake_task);
 PG_FUNCTION_INFO_V1(extaction_revoke_approval);
 
 /*
+ * approve(scope, request_digest, expires_at, note, actor)
+ * returns approval_receipt
+ */
+Datum
+extaction_approve(PG_FUNCTION_ARGS)
+{
+	Approving	approving = {0};
+	LedgerVisit visit;
+
+	approving.has_end = !PG_ARGISNULL(2);
+	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(2) : NO_TIME;
+	approving.note = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
+	begin_with_digest(&approving, &visit, fcinfo);
+	approving.status = why_not(&approving);
+	if (approving.status == NULL)
+		approving.status = why_not_waiting(&approving);
+	if (approving.status == NULL)
+		approve(&approving);
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
+ * reject(scope, request_digest, reason, actor) returns approval_receipt
+ */
+Datum
+extaction_reject(PG_FUNCTION_ARGS)
+{
+	Approving	approving = {0};
+	text	   *reason = reason_argument(fcinfo, 2);
+	Receipt		event = NO_RECEIPT;
+	LedgerVisit visit;
+
+	begin_with_digest(&approving, &visit, fcinfo);
+	if (approving.facts.rejected != NULL)
+		approving.status = "rejected";
+	else if (approving.facts.bound)
+		approving.status = why_not(&approving) ? "closed" : "too_late";
+	else
+		approving.status = why_not_waiting(&approving);
+	if (approving.status == NULL)
+	{
+		approving.status = "rejected";
+		event.detail = detail_words("reason", text_to_cstring(reason), NULL, NULL);
+		ledger_append(&event, "rejected", &approving.request, &approving.approver);
+		(void) ledger_stop_waiting(approving.request.scope, "intent", approving.request.intent_id);
+	}
+	else if (strcmp(approving.status, "too_late") == 0)
+		approving.needs = "cancel or revoke_approval: the request is approved and prepared already";
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
+ * approve_in_advance(scope, intent_id, action, destination, payload,
+ * candidate_id, expires_at, approval_id, note, actor) returns approval_receipt
+ */
+Datum
+extaction_approve_in_advance(PG_FUNCTION_ARGS)
+{
+	Approving	approving = {0};
+	Jsonb	   *payload = PG_ARGISNULL(4) ? NULL : document_argument(fcinfo, 4, "payload");
+	text	   *candidate_id = optional_name(fcinfo, 5, "candidate_id");
+	text	   *actor = optional_name(fcinfo, 9, "actor");
+	LedgerVisit visit;
+
+	request_names(&approving.request, fcinfo, 0);
+	approving.has_end = !PG_ARGISNULL(6);
+	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(6) : NO_TIME;
+	approving.approval_id = optional_name(fcinfo, 7, "approval_id");
+	approving.note = PG_ARGISNULL(8) ? NULL : PG_GETARG_TEXT_PP(8);
+
+	ledger_enter(&visit, LEDGER_DECIDES);
+	identity_init(&approving.approver, visit.caller, actor);
+	access_require(&approving.approver, approving.request.scope, "approver");
+	request_complete(&approving.request, &approving.candidate, candidate_id, payload);
+	lock_and_look(&approving);
+	approving.status = why_not(&approving);
+	if (approving.status == NULL)
+		approve(&approving);
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
  * approve_fake_task(scope, request, expires_at, approval_id, capability,
  * actor) returns approval_receipt
+ *
+ * Approving a fake task executes nothing: its caller submits again.  A bound
+ * intent may be approved too, since every call has to cross the gates.
  */
 Datum
 extaction_approve_fake_task(PG_FUNCTION_ARGS)
@@ -65,47 +168,151 @@ extaction_approve_fake_task(PG_FUNCTION_ARGS)
 	LedgerVisit visit;
 
 	approving.has_end = !PG_ARGISNULL(2);
-	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(2) : 0;
+	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(2) : NO_TIME;
 	approving.approval_id = optional_name(fcinfo, 3, "approval_id");
 	approving.capability = name_argument(fcinfo, 4, "capability");
 	task_request_read(&task, document);
 	task_request_as_request(&approving.request, &task, scope, document);
 
-	ledger_enter(&visit, true);
-	identity_init(&approving.identity, visit.caller, actor);
-	access_require(&approving.identity, scope, "approver");
+	ledger_enter(&visit, LEDGER_DECIDES);
+	identity_init(&approving.approver, visit.caller, actor);
+	access_require(&approving.approver, scope, "approver");
 	task_request_require_provider(&task);
 	approve(&approving);
-	ledger_leave(&visit);
-	PG_RETURN_DATUM(approval_receipt(fcinfo, &approving));
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
+ * How approve and reject begin: with the request that was kept under the
+ * digest (arguments 0 and 1; the last is actor).
+ */
+static void
+begin_with_digest(Approving *approving, LedgerVisit *visit, FunctionCallInfo fcinfo)
+{
+	text	   *scope = name_argument(fcinfo, 0, "scope");
+	text	   *actor = optional_name(fcinfo, PG_NARGS() - 1, "actor");
+	uint8		digest[DIGEST_LENGTH];
+
+	digest_argument(fcinfo, 1, digest);
+	ledger_enter(visit, LEDGER_DECIDES);
+	identity_init(&approving->approver, visit->caller, actor);
+	access_require(&approving->approver, scope, "approver");
+	if (!request_load(&approving->request, &approving->candidate, &approving->requester,
+					  &approving->order, scope, digest))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("request %s does not exist in scope \"%s\"",
+						text_to_cstring(digest_to_hex(digest)), text_to_cstring(scope)),
+				 errhint("extaction.pending_approvals shows what waits."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "request_digest")));
+	lock_and_look(approving);
+}
+
+/*
+ * Takes the subject's lock and looks again: who asked may have changed.
+ */
+static void
+lock_and_look(Approving *approving)
+{
+	Request    *request = &approving->request;
+	Request		kept;
+	CandidateRef candidate;
+
+	ledger_lock_subject(request->scope, "intent", request->intent_id, true);
+	if (!request_load(&kept, &candidate, &approving->requester, &approving->order,
+					  request->scope, request->digest))
+		approving->order = NO_ORDER;
+	look(approving);
+	(void) intent_lock(&approving->intent, request->scope, request->intent_id);
+}
+
+static void
+look(Approving *approving)
+{
+	facts_load(&approving->facts, &approving->request,
+			   text_to_cstring(approving->request.action),
+			   approving->requester.name ? &approving->requester : &approving->approver, NULL);
+}
+
+/*
+ * Why the request can't be approved any more, as a status; or NULL.
+ */
+static const char *
+why_not(Approving *approving)
+{
+	const Facts *facts = &approving->facts;
+
+	if (facts->bound && (!approving->intent.open ||
+						 memcmp(facts->bound_digest, approving->request.digest, DIGEST_LENGTH) != 0))
+	{
+		approving->needs = approving->intent.open
+			? "another intent_id: this one is bound to another content for ever"
+			: "nothing: the intent is settled";
+		return "closed";
+	}
+	if (facts->rejected != NULL)
+	{
+		approving->needs = psprintf("another content; this one was rejected because: %s",
+									text_to_cstring(facts->rejected));
+		return "rejected";
+	}
+	if (approving->requester.name != NULL && !facts->self_approval &&
+		text_equal(approving->requester.name, approving->approver.name))
+	{
+		approving->needs = gate_needs(GATE_SELF_APPROVAL);
+		return "not_yours";
+	}
+	return NULL;
+}
+
+/*
+ * Why the digest is not what waits now, as a status; or NULL.  What was
+ * approved in advance and is not submitted yet may get more approvals.
+ */
+static const char *
+why_not_waiting(Approving *approving)
+{
+	const Facts *facts = &approving->facts;
+	int			i;
+
+	if (facts->bound ||
+		(facts->waits && memcmp(facts->waiting_digest, approving->request.digest, DIGEST_LENGTH) == 0))
+		return NULL;
+	if (facts->waits)
+	{
+		approving->needs = psprintf("a look at request %s, which took its place",
+									text_to_cstring(digest_to_hex(facts->waiting_digest)));
+		return "superseded";
+	}
+	for (i = 0; i < facts->napprovals; i++)
+		if (facts->approvals[i].same_request)
+			return NULL;
+	approving->needs = "the request to be submitted again: it does not wait any more";
+	return "closed";
 }
 
 /*
  * Writes the approval down, with the request that it is for, unless the same
- * identity's approval of it still holds as long.
+ * identity's approval of it still holds as long; then lets go on what can.
  */
 static void
 approve(Approving *approving)
 {
-	Receipt		event = {0};
+	Receipt		event = NO_RECEIPT;
 
 	if (already_approved(approving))
 		approving->status = "already_approved";
 	else
 	{
-		ledger_keep_request(&approving->request, &approving->identity);
-		if (!insert_approval(approving))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNIQUE_VIOLATION),
-					 errmsg("approval_id \"%s\" is used by another approval",
-							text_to_cstring(approving->approval_id)),
-					 errhint("Name another approval_id, or leave it out."),
-					 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "approval_id")));
+		ledger_keep_request(&approving->request, &approving->approver);
+		insert_approval(approving);
 		approving->status = "approved";
 		event.approval_id = approving->approval_id;
-		ledger_append(&event, "approved", &approving->request, &approving->identity);
+		ledger_append(&event, "approved", &approving->request, &approving->approver);
 	}
-	count_approvals(approving);
+	look(approving);
+	if (!text_is(approving->request.action, FAKE_TASK_ACTION))
+		go_on(approving);
 	if (GetCurrentTimestamp() >= approving->expires_at)
 		approving->needs = "a later expires_at: this approval has ended already";
 }
@@ -118,25 +325,29 @@ already_approved(Approving *approving)
 {
 	static KeptQuery query = {
 		"SELECT a.approval_id, a.expires_at FROM extaction.approvals a"
+		" LEFT JOIN extaction.actions c ON c.action = $9"
 		" WHERE a.scope = $1 AND a.kind = 'intent' AND a.id = $2 AND a.request_digest = $3"
-		"   AND a.approver = $4 AND a.capability = $5"
+		"   AND a.approver = $4 AND a.capability = coalesce($5, c.capability, c.action)"
+		"   AND a.epoch = (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1)"
 		"   AND NOT EXISTS (SELECT FROM extaction.revocations r"
 		"                   WHERE r.scope = a.scope AND r.approval_id = a.approval_id)"
 		"   AND CASE WHEN $6 IS NOT NULL THEN a.approval_id = $6"
 		"            ELSE a.expires_at > clock_timestamp() AND (a.expires_at >= $7 OR NOT $8) END"
 		" ORDER BY a.expires_at DESC LIMIT 1",
-		false, 8, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID}, NULL
+		false, 9, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
+		TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_text(&args, approving->request.scope);
 	arg_text(&args, approving->request.intent_id);
 	arg_digest(&args, approving->request.digest);
-	arg_text(&args, approving->identity.name);
+	arg_text(&args, approving->approver.name);
 	arg_text(&args, approving->capability);
 	arg_text(&args, approving->approval_id);
 	arg_timestamptz(&args, approving->expires_at);
 	arg_bool(&args, approving->has_end);
+	arg_text(&args, approving->request.action);
 	if (query_run_now(&query, &args) == 0)
 		return false;
 	approving->approval_id = got_text(0, 1);
@@ -145,26 +356,28 @@ already_approved(Approving *approving)
 }
 
 /*
- * False if the approval_id is taken.
+ * An action that is not in the catalogue (yet) can be approved too, for a
+ * day; the gate action_unknown stops it all the same.
  */
-static bool
+static void
 insert_approval(Approving *approving)
 {
 	static KeptQuery query = {
 		"INSERT INTO extaction.approvals"
 		" (scope, approval_id, kind, id, request_digest, capability, expires_at, epoch,"
 		"  approver, note, role, \"session_user\", actor)"
-		" SELECT $1, coalesce($2, gen_random_uuid()::text), 'intent', $3, $4, $5,"
-		"  least(CASE WHEN $7 THEN $6 ELSE t.now + a.approval_ttl END, t.now + a.approval_ttl_max),"
+		" SELECT $1, coalesce($2, gen_random_uuid()::text), 'intent', $3, $4,"
+		"  coalesce($5, a.capability, $13),"
+		"  least(CASE WHEN $7 THEN $6 ELSE t.now + coalesce(a.approval_ttl, '24 hours') END,"
+		"        t.now + a.approval_ttl_max),"
 		"  l.epoch, $8, $9, $10, $11, $12"
-		" FROM extaction.actions a,"
-		"  (SELECT clock_timestamp() AS now) t,"
-		"  (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l"
-		" WHERE a.action = $13"
+		" FROM (SELECT clock_timestamp() AS now) t"
+		" CROSS JOIN (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l"
+		" LEFT JOIN extaction.actions a ON a.action = $13"
 		" ON CONFLICT (scope, approval_id) DO NOTHING"
 		" RETURNING approval_id, expires_at",
 		false, 13, {TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
-			TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -175,31 +388,88 @@ insert_approval(Approving *approving)
 	arg_text(&args, approving->capability);
 	arg_timestamptz(&args, approving->expires_at);
 	arg_bool(&args, approving->has_end);
-	arg_text(&args, approving->identity.name);
+	arg_text(&args, approving->approver.name);
 	arg_text(&args, approving->note);
-	arg_identity(&args, &approving->identity);
+	arg_identity(&args, &approving->approver);
 	arg_text(&args, approving->request.action);
 	if (query_run(&query, &args) == 0)
-		return false;
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("approval_id \"%s\" is used by another approval",
+						text_to_cstring(approving->approval_id)),
+				 errhint("Name another approval_id, or leave it out."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "approval_id")));
 	approving->approval_id = got_text(0, 1);
 	approving->expires_at = got_timestamptz(0, 2);
-	return true;
 }
 
 /*
- * What the request has now.  Nobody may have submitted it yet, so an approval
- * by whoever will is counted; the gate looks again.
+ * What waited for this approval goes on from where it stopped.
  */
 static void
-count_approvals(Approving *approving)
+go_on(Approving *approving)
+{
+	const Facts *facts = &approving->facts;
+	Request    *request = &approving->request;
+	Verdict		verdict;
+
+	if (approving->intent.open)
+	{
+		if (strcmp(approving->intent.work.state, "blocked") == 0)
+			prepare_blocked(approving);
+		return;
+	}
+	if (!facts->waits ||
+		memcmp(facts->waiting_digest, request->digest, DIGEST_LENGTH) != 0)
+		return;
+	verdict = gate_check(facts, request, &approving->requester, NULL);
+	if (verdict.gate == GATE_COUNT)
+		prepare_waiting(approving, verdict.approval);
+	else
+	{
+		ledger_wait(request, verdict.gate, &approving->requester, &approving->order);
+		approving->needs = gate_needs(verdict.gate);
+	}
+}
+
+/*
+ * Binds what was submitted, in the name of who submitted it.
+ */
+static void
+prepare_waiting(Approving *approving, const Approval *approval)
+{
+	Request    *request = &approving->request;
+	Receipt		event = NO_RECEIPT;
+
+	idempotency_key(&approving->facts.ledger_id, request->scope, request->intent_id,
+					&approving->facts.idempotency_key);
+	if (ledger_bind(request, &approving->facts, approval->approval_id, &approving->requester,
+					&approving->order, true, &event) &&
+		approving->order.compensates != NULL)
+		ledger_compensated(request, approving->order.compensates, &approving->requester);
+	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id);
+	(void) intent_load(&approving->intent, request->scope, request->intent_id, false);
+}
+
+/*
+ * An intent that claim had found blocked is prepared again.
+ */
+static void
+prepare_blocked(Approving *approving)
 {
 	Facts		facts;
+	Verdict		verdict = intent_gates(&approving->intent, &facts);
+	Work	   *work = &approving->intent.work;
 
-	facts_load(&facts, &approving->request, text_to_cstring(approving->request.action),
-			   &approving->identity, NULL);
-	approving->approvals = approvals_holding(&facts, NULL, GetCurrentTimestamp());
-	approving->required = facts.approvals_required;
-	approving->state = facts.bound ? "happened" : "awaiting_approval";
+	if (verdict.gate == GATE_COUNT)
+		work_set_state(work, "prepared", GetCurrentTimestamp());
+	else
+	{
+		work->gate = gate_name(verdict.gate);
+		work->needs = gate_needs(verdict.gate);
+		approving->needs = work->needs;
+	}
+	ledger_put_work(&approving->intent);
 }
 
 /*
@@ -211,30 +481,29 @@ extaction_revoke_approval(PG_FUNCTION_ARGS)
 	Approving	approving = {0};
 	text	   *reason = reason_argument(fcinfo, 2);
 	text	   *actor = optional_name(fcinfo, 3, "actor");
-	Receipt		event = {0};
+	Receipt		event = NO_RECEIPT;
 	LedgerVisit visit;
 
 	approving.request.scope = name_argument(fcinfo, 0, "scope");
 	approving.approval_id = name_argument(fcinfo, 1, "approval_id");
 
-	ledger_enter(&visit, true);
-	identity_init(&approving.identity, visit.caller, actor);
-	access_require(&approving.identity, approving.request.scope, "approver");
+	ledger_enter(&visit, LEDGER_DECIDES);
+	identity_init(&approving.approver, visit.caller, actor);
+	access_require(&approving.approver, approving.request.scope, "approver");
 	load_approval(&approving);
 	ledger_lock_subject(approving.request.scope, "intent",
 						approving.request.intent_id, true);
 	if (insert_revocation(&approving, reason))
 	{
-		static const char *const name = "reason";
-		const char *value = text_to_cstring(reason);
-
 		event.approval_id = approving.approval_id;
-		event.detail = detail_strings(&name, &value, 1);
-		ledger_append(&event, "revoked", &approving.request, &approving.identity);
+		event.detail = detail_words("reason", text_to_cstring(reason), NULL, NULL);
+		ledger_append(&event, "revoked", &approving.request, &approving.approver);
 	}
+	(void) intent_load(&approving.intent, approving.request.scope,
+					   approving.request.intent_id, false);
 	say_what_is_out(&approving);
-	ledger_leave(&visit);
-	PG_RETURN_DATUM(approval_receipt(fcinfo, &approving));
+	look(&approving);
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
 }
 
 /*
@@ -286,53 +555,69 @@ insert_revocation(Approving *approving, const text *reason)
 	arg_text(&args, approving->request.scope);
 	arg_text(&args, approving->approval_id);
 	arg_text(&args, reason);
-	arg_text(&args, approving->identity.name);
-	arg_identity(&args, &approving->identity);
+	arg_text(&args, approving->approver.name);
+	arg_identity(&args, &approving->approver);
 	return query_run(&query, &args) == 1;
 }
 
 /*
  * A revocation stops what has not gone out; of the rest it can only tell.
+ * What went out: the attempts that were claimed and not given back, and a
+ * fake task's only one.
  */
 static void
 say_what_is_out(Approving *approving)
 {
 	static KeptQuery query = {
-		"SELECT i.approval_id = $3 FROM extaction.intents i"
-		" WHERE i.scope = $1 AND i.intent_id = $2",
-		false, 3, {TEXTOID, TEXTOID, TEXTOID}, NULL
+		"SELECT jsonb_build_object('attempts', jsonb_agg(DISTINCT e.attempt ORDER BY e.attempt))"
+		" FROM extaction.events e"
+		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.request_digest = $3"
+		"   AND e.kind IN ('sending', 'happened') AND e.attempt IS NOT NULL"
+		"   AND NOT EXISTS (SELECT FROM extaction.events b"
+		"                   WHERE b.scope = $1 AND b.intent_id = $2 AND b.attempt = e.attempt"
+		"                     AND b.kind IN ('released', 'not_happened'))"
+		" HAVING count(*) > 0",
+		false, 3, {TEXTOID, TEXTOID, BYTEAOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_text(&args, approving->request.scope);
 	arg_text(&args, approving->request.intent_id);
-	arg_text(&args, approving->approval_id);
+	arg_digest(&args, approving->request.digest);
 	approving->status = "revoked";
-	if (query_run_now(&query, &args) == 1 && got_bool(0, 1))
-	{
-		approving->status = "too_late";
-		approving->needs = "an undo, if one is wanted: what was approved has gone out already";
-		approving->detail = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
-															   CStringGetDatum("{\"attempts\": [1]}")));
-	}
-	count_approvals(approving);
+	if (query_run_now(&query, &args) == 0)
+		return;
+	approving->status = "too_late";
+	approving->needs = "an undo, if one is wanted: what was approved has gone out already";
+	approving->detail = got_jsonb(0, 1);
 }
 
+/*
+ * Ends the visit with the answer.
+ */
 static Datum
-approval_receipt(FunctionCallInfo fcinfo, const Approving *approving)
+approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, LedgerVisit *visit)
 {
-	NamedDatum	values[] = {
-		{"status", CStringGetTextDatum(approving->status), false},
-		{"approvals", Int64GetDatum(approving->approvals), false},
-		{"required", Int64GetDatum(approving->required), false},
-		{"state", CStringGetTextDatum(approving->state), false},
-		{"expires_at", TimestampTzGetDatum(approving->expires_at), false},
-		{"approval_id", PointerGetDatum(approving->approval_id), false},
-		{"request_digest", PointerGetDatum(digest_to_hex(approving->request.digest)), false},
-		{"needs", approving->needs ? CStringGetTextDatum(approving->needs) : (Datum) 0,
-		approving->needs == NULL},
-		{"detail", PointerGetDatum(approving->detail), approving->detail == NULL},
-	};
+	TimestampTz now = GetCurrentTimestamp();
+	const Identity *requester = approving->requester.name ? &approving->requester : NULL;
+	int64		approvals = approvals_holding(&approving->facts, requester, now);
+	const char *state = intent_state(&approving->intent, now);
 
-	return composite_datum(fcinfo, values, lengthof(values));
+	ledger_leave(visit);
+	{
+		NamedDatum	values[] = {
+			{"status", CStringGetTextDatum(approving->status), false},
+			{"approvals", Int64GetDatum(approvals), false},
+			{"required", Int64GetDatum(approving->facts.approvals_required), false},
+			{"state", CStringGetTextDatum(state), false},
+			{"expires_at", TimestampTzGetDatum(approving->expires_at), approving->expires_at == NO_TIME},
+			{"approval_id", PointerGetDatum(approving->approval_id), approving->approval_id == NULL},
+			{"request_digest", PointerGetDatum(digest_to_hex(approving->request.digest)), false},
+			{"needs", approving->needs ? CStringGetTextDatum(approving->needs) : (Datum) 0,
+			approving->needs == NULL},
+			{"detail", PointerGetDatum(approving->detail), approving->detail == NULL},
+		};
+
+		return composite_datum(fcinfo, values, lengthof(values));
+	}
 }

@@ -192,6 +192,37 @@ looks_like_object(const char *str, int len)
 }
 
 /*
+ * The number of a ticket.
+ */
+int64
+claim_id_argument(FunctionCallInfo fcinfo, int arg)
+{
+	if (PG_ARGISNULL(arg))
+		null_error("claim_id");
+	return PG_GETARG_INT64(arg);
+}
+
+/*
+ * A digest that must be given, in hex.
+ */
+void
+digest_argument(FunctionCallInfo fcinfo, int arg, uint8 *digest)
+{
+	text	   *hex;
+
+	if (PG_ARGISNULL(arg))
+		null_error("request_digest");
+	hex = PG_GETARG_TEXT_PP(arg);
+	if (!digest_from_hex(VARDATA_ANY(hex), VARSIZE_ANY_EXHDR(hex), digest))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid request_digest"),
+				 errdetail("It is not 32 bytes in hex (64 digits)."),
+				 errhint("Pass the request_digest that a receipt or extaction.pending_approvals shows."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "request_digest")));
+}
+
+/*
  * Reads a digest from hex, also with "\x" or "sha256:" in front.  False if it
  * is not exactly 32 bytes.
  */

@@ -27,7 +27,6 @@ typedef struct TextSink
 	StringInfoData data;
 } TextSink;
 
-static text *canonical_text(Jsonb *json);
 static void text_write(CanonicalSink *sink, const char *bytes, size_t len);
 
 PG_FUNCTION_INFO_V1(extaction_canonical);
@@ -131,7 +130,7 @@ extaction_idempotency_key(PG_FUNCTION_ARGS)
 /*
  * The canonical text of a document, in server encoding.
  */
-static text *
+text *
 canonical_text(Jsonb *json)
 {
 	TextSink	out;

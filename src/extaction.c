@@ -20,6 +20,7 @@
 PG_MODULE_MAGIC;
 
 int			extaction_max_document_size = 16 * 1024;
+int			extaction_retention_margin = 120;
 bool		extaction_log_replays = true;
 char	   *extaction_actor = NULL;
 
@@ -42,6 +43,12 @@ _PG_init(void)
 							"Larger ones are refused before they are unpacked.",
 							&extaction_max_document_size, 16 * 1024,
 							1, 1024 * 1024, PGC_SUSET, GUC_UNIT_KB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("extaction.retention_margin",
+							"Sets how long before a key's end nothing is resent any more.",
+							NULL,
+							&extaction_retention_margin, 120,
+							0, 24 * 60 * 60, PGC_SUSET, GUC_UNIT_S,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("extaction");
 }

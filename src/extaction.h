@@ -19,6 +19,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "contract.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -29,6 +30,10 @@
 #endif
 
 #define DIGEST_LENGTH 32		/* SHA-256 */
+
+/* "no time", an SQL NULL in arguments and results */
+#define NO_TIME DT_NOBEGIN
+#define FOREVER DT_NOEND
 
 /*
  * A consumer of canonical bytes, always UTF-8.  canonical.c calls write()
@@ -95,6 +100,14 @@ typedef struct LedgerVisit
 	int			guc_level;
 	ErrorContextCallback on_error;
 } LedgerVisit;
+
+/* What a visit is for.  What others act on must survive a crash. */
+typedef enum LedgerMode
+{
+	LEDGER_READS,
+	LEDGER_WRITES,
+	LEDGER_DECIDES
+} LedgerMode;
 
 #define QUERY_MAX_ARGS 24
 
@@ -169,11 +182,11 @@ typedef struct Facts
 	bool		action_known;
 	bool		action_enabled;
 	bool		destination_allowed;
-	bool		rejected;		/* an approver said no to this digest */
 	bool		self_approval;
 	int64		approvals_required;
 	text	   *capability;
 	/* now, against the request */
+	text	   *rejected;		/* why an approver said no to this digest */
 	Candidate	candidate;
 	text	   *source_version; /* NULL: never observed */
 	/* approvals of this intent, in the order they were given */
@@ -184,9 +197,117 @@ typedef struct Facts
 	uint8		bound_digest[DIGEST_LENGTH];
 	pg_uuid_t	idempotency_key;
 	text	   *provider_ref;
-	bool		waits;			/* has a row in "waiting" */
+	/* what waits under its name, if anything does */
+	bool		waits;
+	uint8		waiting_digest[DIGEST_LENGTH];
+	text	   *waiting_gate;
+	/* the ledger, and the contract in force */
 	pg_uuid_t	ledger_id;
+	TimestampTz window_until;	/* of the last adopt('restored') */
+	TimestampTz backup_taken_at;
+	bool		has_contract;
+	int64		contract_version;
+	bool		contract_shipped;
 } Facts;
+
+/*
+ * A row of the worklist: what an open intent needs.  claim_id is 0 if nobody
+ * holds it.
+ */
+typedef struct Work
+{
+	const char *state;			/* prepared, sending, uncertain, blocked */
+	int64		attempt;
+	TimestampTz due_at;
+	int64		claim_id;
+	text	   *claimed_by;
+	TimestampTz handed_at;
+	text	   *worker;
+	TimestampTz lease_until;
+	TimestampTz first_sent_at;
+	TimestampTz quiet_from;
+	const char *last_code;
+	const char *gate;
+	const char *needs;
+	TimestampTz since;
+	int64		tries;
+	const char *claim_step;		/* send, resend, look */
+	bool		earlier_open;
+	bool		late_found;
+	TimestampTz answered_at;
+	TimestampTz look_began_at;
+	int64		lookups;
+} Work;
+
+/*
+ * All that the ledger knows of an intent: what it is bound to, what it waits
+ * for, its last outcome.  Loaded by intent_load().
+ */
+typedef struct Intent
+{
+	Request		request;		/* if bound, else scope and intent_id only */
+	CandidateRef candidate;
+	bool		bound;
+	int64		event_id;
+	TimestampTz recorded_at;
+	text	   *approval_id;
+	text	   *batch_id;
+	pg_uuid_t	idempotency_key;
+	Identity	requester;
+	bool		has_contract;	/* the version pinned at prepare */
+	int64		contract_version;
+	bool		contract_shipped;
+	/* the catalogue's row of its action, as it is now */
+	bool		action_known;
+	text	   *provider;
+	text	   *operation;
+	int64		max_attempts;
+	Interval	retry_delay;
+	Interval	call_timeout;
+	/* open: it has a row in the worklist */
+	bool		open;
+	Work		work;
+	/* the last outcome; NULL if there is none */
+	const char *outcome;
+	int64		outcome_event;
+	TimestampTz outcome_at;
+	int64		outcome_attempt;
+	text	   *provider_ref;
+	/* of a closed one, if intent_past() was asked */
+	int64		last_attempt;
+	TimestampTz first_sent_at;
+	TimestampTz quiet_from;
+	/* what waits for an approver under its name */
+	bool		waits;
+	uint8		waiting_digest[DIGEST_LENGTH];
+	const char *waiting_gate;
+	const char *waiting_needs;
+	TimestampTz waiting_since;
+} Intent;
+
+/* An item of the worklist, by name. */
+typedef struct DueItem
+{
+	text	   *scope;
+	text	   *intent_id;
+	TimestampTz due_at;
+} DueItem;
+
+/* What comes next for an intent. */
+typedef struct NextStep
+{
+	const char *step;
+	const char *reason;
+	TimestampTz due_at;			/* NO_TIME: at once, or never */
+} NextStep;
+
+/* What a submitted request carries beside its content. */
+typedef struct Order
+{
+	text	   *batch_id;
+	text	   *compensates;
+	TimestampTz not_before;
+} Order;
 
 /* The gates, in the order in which the first failure is named. */
 typedef enum Gate
@@ -245,7 +366,12 @@ typedef struct Receipt
 	TimestampTz recorded_at;
 	int64		receipt_id;
 	Jsonb	   *detail;
+	/* for the event only; NO_TIME if there is none */
+	TimestampTz due_at;
+	TimestampTz lease_until;
 } Receipt;
+
+#define NO_RECEIPT ((Receipt) {.due_at = NO_TIME, .lease_until = NO_TIME})
 
 /* A task-request.v1 document, checked. */
 typedef struct TaskRequest
@@ -261,6 +387,7 @@ typedef struct TaskRequest
 
 /* extaction.c: settings */
 extern int	extaction_max_document_size;
+extern int	extaction_retention_margin;
 extern bool extaction_log_replays;
 extern char *extaction_actor;
 
@@ -287,6 +414,7 @@ extern void idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 
 /* document.c: the border between JSON documents and SQL errors */
 extern void document_check_size(Datum document);
+extern text *canonical_text(Jsonb *json);
 pg_noreturn extern void document_fault(const CanonicalFault *fault,
 									   const char *what);
 
@@ -297,13 +425,15 @@ extern text *reason_argument(FunctionCallInfo fcinfo, int arg);
 extern Jsonb *document_argument(FunctionCallInfo fcinfo, int arg,
 								const char *what);
 extern const char *name_fault(const char *str, int len);
+extern int64 claim_id_argument(FunctionCallInfo fcinfo, int arg);
+extern void digest_argument(FunctionCallInfo fcinfo, int arg, uint8 *digest);
 extern bool digest_from_hex(const char *str, int len, uint8 *digest);
 extern text *digest_to_hex(const uint8 *digest);
 extern bool text_equal(const text *a, const text *b);
 extern bool text_is(const text *a, const char *b);
 
 /* query.c: kept plans, role switch, search_path */
-extern void ledger_enter(LedgerVisit *visit, bool writes);
+extern void ledger_enter(LedgerVisit *visit, LedgerMode mode);
 extern void ledger_leave(LedgerVisit *visit);
 extern uint64 query_run(KeptQuery *query, QueryArgs *args);
 extern uint64 query_run_now(KeptQuery *query, QueryArgs *args);
@@ -326,12 +456,20 @@ extern TimestampTz got_timestamptz(int row, int column);
 extern void got_digest(int row, int column, uint8 *digest);
 extern void got_uuid(int row, int column, pg_uuid_t *value);
 extern Jsonb *got_jsonb(int row, int column);
+extern char *got_word(int row, int column);
+extern Interval got_interval(int row, int column);
+extern void arg_null(QueryArgs *args);
 
 /* access.c: scopes, members, identity */
 extern void identity_init(Identity *identity, Oid caller, text *actor);
 extern void identity_settle(Identity *identity, bool vouching);
+extern void identity_stored(Identity *identity, text *name, text *role_name,
+							text *session_user, text *actor);
 extern void access_require(Identity *identity, const text *scope,
 						   const char *capabilities);
+extern bool access_allows(Identity *identity, const text *scope,
+						  const char *capabilities);
+extern void require_extension_owner(const Identity *identity);
 extern void access_require_member(const Identity *identity, const text *scope);
 
 /* The SQL expression that access.c and facts.c ask with, of two parameters. */
@@ -360,36 +498,100 @@ extern void facts_load(Facts *facts, const Request *request,
 extern bool approval_is_tried(const Facts *facts, const Approval *approval,
 							  const text *approval_id);
 
+/* intent.c: what the ledger knows about an intent */
+extern bool intent_load(Intent *intent, text *scope, text *intent_id,
+						bool reads);
+extern bool intent_lock(Intent *intent, text *scope, text *intent_id);
+extern void intent_past(Intent *intent);
+extern bool request_load(Request *request, CandidateRef *candidate,
+						 Identity *requester, Order *order, text *scope,
+						 const uint8 *digest);
+extern const char *intent_state(const Intent *intent, TimestampTz now);
+extern void intent_receipt(Receipt *receipt, const Intent *intent,
+						   const char *status);
+
 /* gate.c: may this go, now? */
 extern Verdict gate_check(const Facts *facts, const Request *request,
 						  const Identity *identity, const text *approval_id);
+extern bool gate_stops(Gate gate, const Facts *facts, const Request *request,
+					   const Identity *identity, const Approval *approval);
 extern int64 approvals_holding(const Facts *facts, const Identity *requester,
 							   TimestampTz now);
+extern TimestampTz approvals_end(const Facts *facts, const Identity *requester,
+								 TimestampTz now);
 extern const char *gate_name(Gate gate);
 extern Gate gate_by_name(const char *name);
+extern const char *gate_meaning(Gate gate);
+extern const char *gate_who(Gate gate);
 extern const char *gate_needs(Gate gate);
 extern const char *gate_next_step(Gate gate);
+
+/* step.c: what comes next */
+extern NextStep intent_next_step(const Intent *intent, TimestampTz now);
+extern int	intent_contracts(const Intent *intent, Contract **contracts);
+extern Verdict intent_gates(const Intent *intent, Facts *facts);
+extern NextStep intent_next_step_for(const Intent *intent, TimestampTz now,
+									 int64 lease_us);
+extern TimestampTz look_due_at(const Work *work);
+
+/* How much longer than a call a lease is, if its length is not said. */
+#define LEASE_MARGIN_US (30 * USECS_PER_SEC)
+
+/* difference.c: in what two documents differ; pure */
+extern char *differing_paths(const Jsonb *one, const Jsonb *other);
 
 /* ledger.c: the only room that writes facts and worklists */
 extern void ledger_lock_subject(const text *scope, const char *kind,
 								const text *id, bool exclusive);
+extern bool ledger_try_lock_subject(const text *scope, const char *kind,
+									const text *id);
 extern bool ledger_bind(const Request *request, const Facts *facts,
-						const text *approval_id, const Identity *identity);
+						const text *approval_id, const Identity *identity,
+						const Order *order, bool open, Receipt *receipt);
 extern void ledger_append(Receipt *receipt, const char *kind,
 						  const Request *request, const Identity *identity);
 extern void ledger_keep_request(const Request *request,
 								const Identity *identity);
+#define NO_ORDER ((Order) {NULL, NULL, NO_TIME})
 extern void ledger_wait(const Request *request, Gate gate,
-						const Identity *identity);
-extern void ledger_stop_waiting(const text *scope, const char *kind,
+						const Identity *requester, const Order *order);
+extern void ledger_supersede(const Request *request, const uint8 *replaced,
+							 const Identity *identity);
+extern bool ledger_stop_waiting(const text *scope, const char *kind,
 								const text *id);
+extern void ledger_put_work(const Intent *intent);
+extern void ledger_close_work(const Intent *intent);
+extern void ledger_compensated(const Request *undo, text *intent_id,
+							   const Identity *identity);
+extern Work no_work(void);
+extern void work_set_state(Work *work, const char *state, TimestampTz due_at);
+
+/* submit.c: asking */
+extern void request_names(Request *request, FunctionCallInfo fcinfo, int first);
+extern void request_complete(Request *request, CandidateRef *candidate,
+							 text *candidate_id, Jsonb *payload);
+extern void scope_denied_receipt(Receipt *receipt, const Request *request);
+extern void submit_request(Request *request, const Identity *identity,
+						   text *approval_id, const Order *order,
+						   Receipt *receipt);
+extern void approval_must_hold(const Approval *approval);
+
+/* dispatch.c: going out */
+extern void require_plain_transaction(const char *function);
+
+/* adopt.c: is this the database that the ledger was last written in? */
+extern void ledger_must_be_home(void);
 
 /* receipt.c: answers */
+extern void fill_by_name(TupleDesc desc, const NamedDatum *members, int count,
+						 Datum *values, bool *nulls);
 extern Datum composite_datum(FunctionCallInfo fcinfo,
 							 const NamedDatum *values, int count);
 extern Datum receipt_datum(FunctionCallInfo fcinfo, const Receipt *receipt);
-extern Jsonb *detail_strings(const char *const *names,
-							 const char *const *values, int count);
+extern Jsonb *detail_evidence(const Jsonb *evidence, const text *provider_ref,
+							  const char *name, const char *value);
+extern Jsonb *detail_words(const char *name, const char *value,
+						   const char *name2, const char *value2);
 
 /* task_request.c: the document task-request.v1 */
 extern void task_request_read(TaskRequest *task, Jsonb *document);

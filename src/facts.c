@@ -40,7 +40,13 @@ enum
 	COL_BOUND_DIGEST,
 	COL_KEY,
 	COL_PROVIDER_REF,
-	COL_WAITS,
+	COL_WAITING_DIGEST,
+	COL_WAITING_GATE,
+	COL_REJECTED,
+	COL_CONTRACT_VERSION,
+	COL_CONTRACT_SHIPPED,
+	COL_WINDOW_UNTIL,
+	COL_BACKUP_TAKEN_AT,
 	COL_APPROVAL_ID,
 	COL_APPROVAL_DIGEST,
 	COL_APPROVER,
@@ -64,11 +70,13 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		" a.enabled, coalesce(a.capability, a.action), a.approvals_required, a.self_approval,"
 		" a.destination_pattern IS NULL OR $5 ~ a.destination_pattern,"
 		" c.revision, c.digest, c.source_id, c.source_version, s.source_version,"
-		" i.request_digest, i.idempotency_key, o.detail ->> 'provider_ref', w.id IS NOT NULL,"
-		" p.approval_id, p.request_digest, p.approver, p.capability, p.expires_at,"
+		" i.request_digest, i.idempotency_key, o.detail ->> 'provider_ref',"
+		" w.request_digest, w.gate, n.reason, k.version, k.shipped, l.window_until, l.backup_taken_at,"
+		" p.approval_id, p.request_digest, p.approver, p.capability,"
+		" CASE WHEN p.epoch = l.epoch THEN p.expires_at ELSE '-infinity' END,"
 		" r.approval_id IS NOT NULL, r.reason"
 		" FROM (SELECT 1) AS always"
-		" LEFT JOIN LATERAL (SELECT l.ledger_id FROM extaction.ledger l"
+		" LEFT JOIN LATERAL (SELECT l.* FROM extaction.ledger l"
 		"                    ORDER BY l.entry DESC LIMIT 1) l ON true"
 		" LEFT JOIN extaction.actions a ON a.action = $4"
 		" LEFT JOIN LATERAL (SELECT c.* FROM extaction.candidates c"
@@ -81,11 +89,18 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		" LEFT JOIN LATERAL (SELECT e.detail FROM extaction.events e"
 		"                    WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.kind = 'happened'"
 		"                    ORDER BY e.event_id DESC LIMIT 1) o ON true"
+		" LEFT JOIN LATERAL (SELECT e.detail ->> 'reason' AS reason FROM extaction.events e"
+		"                    WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = 'rejected'"
+		"                      AND e.request_digest = $8 ORDER BY e.event_id DESC LIMIT 1) n ON true"
+		" LEFT JOIN LATERAL (SELECT k.version, k.shipped FROM extaction.contracts k"
+		"                    WHERE k.provider = a.provider AND k.operation = a.operation"
+		"                      AND k.valid_from <= clock_timestamp()"
+		"                    ORDER BY k.valid_from DESC, k.version DESC, k.shipped LIMIT 1) k ON true"
 		" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = 'intent' AND w.id = $2"
 		" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = 'intent' AND p.id = $2"
 		" LEFT JOIN extaction.revocations r ON r.scope = $1 AND r.approval_id = p.approval_id"
 		" ORDER BY p.event_id",
-		false, 7, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 8, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID}, NULL
 	};
 	QueryArgs	args = {0};
 	int			i;
@@ -97,6 +112,7 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 	arg_text(&args, request->destination);
 	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
 	arg_text(&args, request->candidate ? request->candidate->source_id : NULL);
+	arg_digest(&args, request->digest);
 
 	memset(facts, 0, sizeof(Facts));
 	facts->napprovals = (int) query_run_now(&query, &args);
@@ -156,7 +172,16 @@ read_present(Facts *facts)
 		got_uuid(0, COL_KEY, &facts->idempotency_key);
 	}
 	facts->provider_ref = got_text(0, COL_PROVIDER_REF);
-	facts->waits = got_bool(0, COL_WAITS);
+	facts->waits = !got_null(0, COL_WAITING_DIGEST);
+	if (facts->waits)
+		got_digest(0, COL_WAITING_DIGEST, facts->waiting_digest);
+	facts->waiting_gate = got_text(0, COL_WAITING_GATE);
+	facts->rejected = got_text(0, COL_REJECTED);
+	facts->has_contract = !got_null(0, COL_CONTRACT_VERSION);
+	facts->contract_version = got_int8(0, COL_CONTRACT_VERSION);
+	facts->contract_shipped = got_bool(0, COL_CONTRACT_SHIPPED);
+	facts->window_until = got_timestamptz(0, COL_WINDOW_UNTIL);
+	facts->backup_taken_at = got_timestamptz(0, COL_BACKUP_TAKEN_AT);
 }
 
 static void

@@ -35,8 +35,6 @@ static void cross(Trip *trip);
 static void refuse(Trip *trip);
 static void create(Trip *trip);
 static void answer_bound(Trip *trip);
-static void check_still_approved(const Trip *trip);
-static Jsonb *provider_detail(const text *provider_ref);
 static text *provider_receive(const Request *request, const TaskRequest *task,
 							  const pg_uuid_t *key, const char *answer);
 
@@ -55,12 +53,13 @@ extaction_submit_fake_task(PG_FUNCTION_ARGS)
 	Trip		trip;
 
 	memset(&trip, 0, sizeof(trip));
+	trip.receipt = NO_RECEIPT;
 	trip.approval_id = optional_name(fcinfo, 2, "approval_id");
 	document = document_argument(fcinfo, 1, "request");
 	task_request_read(&trip.task, document);
 	task_request_as_request(&trip.request, &trip.task, scope, document);
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&trip.identity, visit.caller, actor);
 	cross(&trip);
 	ledger_leave(&visit);
@@ -105,10 +104,9 @@ cross(Trip *trip)
 static void
 refuse(Trip *trip)
 {
-	static const char *const names[] = {"gate", "needs"};
 	Receipt    *receipt = &trip->receipt;
 	Gate		gate = trip->verdict.gate;
-	const char *values[2];
+	Order		order = NO_ORDER;
 
 	receipt->status = "blocked";
 	receipt->gate = gate_name(gate);
@@ -117,12 +115,10 @@ refuse(Trip *trip)
 	if (gate == GATE_SCOPE_DENIED)
 		return;
 	receipt->state = trip->facts.bound ? "happened" : "awaiting_approval";
-	values[0] = receipt->gate;
-	values[1] = receipt->needs;
-	receipt->detail = detail_strings(names, values, lengthof(values));
+	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs);
 	ledger_keep_request(&trip->request, &trip->identity);
 	ledger_append(receipt, "blocked", &trip->request, &trip->identity);
-	ledger_wait(&trip->request, gate, &trip->identity);
+	ledger_wait(&trip->request, gate, &trip->identity, &order);
 }
 
 /*
@@ -134,17 +130,20 @@ create(Trip *trip)
 {
 	Receipt    *receipt = &trip->receipt;
 
+	Order		order = NO_ORDER;
+
 	idempotency_key(&trip->facts.ledger_id, trip->request.scope,
 					trip->request.intent_id, &trip->facts.idempotency_key);
 	if (!ledger_bind(&trip->request, &trip->facts,
-					 trip->verdict.approval->approval_id, &trip->identity))
+					 trip->verdict.approval->approval_id, &trip->identity,
+					 &order, false, receipt))
 	{
 		facts_load(&trip->facts, &trip->request, FAKE_TASK_ACTION,
 				   &trip->identity, trip->approval_id);
 		answer_bound(trip);
 		return;
 	}
-	check_still_approved(trip);
+	approval_must_hold(trip->verdict.approval);
 
 	receipt->status = "created";
 	receipt->state = "happened";
@@ -154,10 +153,10 @@ create(Trip *trip)
 	receipt->bound_digest = trip->request.digest;
 	receipt->provider_ref = provider_receive(&trip->request, &trip->task,
 												  receipt->idempotency_key, "created");
-	receipt->detail = provider_detail(receipt->provider_ref);
+	receipt->detail = detail_evidence(NULL, receipt->provider_ref, NULL, NULL);
 	ledger_append(receipt, "happened", &trip->request, &trip->identity);
 	if (trip->facts.waits)
-		ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
+		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
 }
 
 /*
@@ -182,36 +181,14 @@ answer_bound(Trip *trip)
 		receipt->attempt = 1;
 		receipt->idempotency_key = &facts->idempotency_key;
 		receipt->provider_ref = facts->provider_ref;
-		receipt->detail = provider_detail(facts->provider_ref);
+		receipt->detail = detail_evidence(NULL, facts->provider_ref, NULL, NULL);
 	}
 	else
 		receipt->needs = "another intent_id: this one is bound to another content for ever";
 	if (!same || extaction_log_replays)
 		ledger_append(receipt, receipt->status, &trip->request, &trip->identity);
 	if (same && facts->waits)
-		ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
-}
-
-/*
- * We may have waited long for another session that then rolled back.
- */
-static void
-check_still_approved(const Trip *trip)
-{
-	if (GetCurrentTimestamp() >= trip->verdict.approval->expires_at)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("the approval ended while another session held the intent"),
-				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, gate_name(GATE_APPROVAL_EXPIRED))));
-}
-
-static Jsonb *
-provider_detail(const text *provider_ref)
-{
-	static const char *const name = "provider_ref";
-	const char *value = text_to_cstring(provider_ref);
-
-	return detail_strings(&name, &value, 1);
+		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
 }
 
 /*

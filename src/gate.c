@@ -140,6 +140,18 @@ gate_check(const Facts *facts, const Request *request,
 	return verdict;
 }
 
+/*
+ * Does this one gate stop the request?
+ */
+bool
+gate_stops(Gate gate, const Facts *facts, const Request *request,
+		   const Identity *identity, const Approval *approval)
+{
+	Trial		trial = {facts, request, identity, approval, GetCurrentTimestamp()};
+
+	return gates[gate].stops(&trial);
+}
+
 static Gate
 first_stop(const Trial *trial)
 {
@@ -174,6 +186,26 @@ approvals_holding(const Facts *facts, const Identity *requester, TimestampTz now
 			count++;
 	}
 	return count;
+}
+
+/*
+ * Until when enough approvals hold; NO_TIME if they do not.  Approvals by the
+ * same identity count once, with the latest end.
+ */
+TimestampTz
+approvals_end(const Facts *facts, const Identity *requester, TimestampTz now)
+{
+	TimestampTz end = NO_TIME;
+	int			i;
+
+	/* the ends are few: take the latest that enough identities reach */
+	for (i = 0; i < facts->napprovals; i++)
+		if (holds(facts, &facts->approvals[i], requester, now) &&
+			facts->approvals[i].expires_at > end &&
+			approvals_holding(facts, requester, facts->approvals[i].expires_at - 1) >=
+			facts->approvals_required)
+			end = facts->approvals[i].expires_at;
+	return end;
 }
 
 /*
@@ -227,7 +259,7 @@ destination_not_allowed(const Trial *trial)
 static bool
 rejected(const Trial *trial)
 {
-	return trial->facts->rejected;
+	return trial->facts->rejected != NULL;
 }
 
 static bool
@@ -341,6 +373,18 @@ const char *
 gate_needs(Gate gate)
 {
 	return gates[gate].needs;
+}
+
+const char *
+gate_meaning(Gate gate)
+{
+	return gates[gate].meaning;
+}
+
+const char *
+gate_who(Gate gate)
+{
+	return gates[gate].who_can_fix;
 }
 
 /*

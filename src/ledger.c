@@ -25,19 +25,43 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
+static LOCKTAG subject_tag(const text *scope, const char *kind, const text *id);
 static Datum row_as_jsonb(HeapTuple tuple, TupleDesc desc);
 
 PG_FUNCTION_INFO_V1(extaction_refuse_change);
 PG_FUNCTION_INFO_V1(extaction_record_action_change);
 
 /*
- * Takes the lock, to the end of the transaction, under which approvals and
- * what waits for them meet.  Shared for those who use an approval, exclusive
- * for those who take it back.
+ * The lock, to the end of the transaction, under which approvals and what
+ * waits for them meet.  Shared for those who use an approval, exclusive for
+ * those who write one, take one back, or begin to wait for one.
  */
 void
 ledger_lock_subject(const text *scope, const char *kind, const text *id,
 					bool exclusive)
+{
+	LOCKTAG		tag = subject_tag(scope, kind, id);
+
+	(void) LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, false);
+}
+
+/*
+ * The shared lock, if it can be had at once.  For claim, which holds a row of
+ * the worklist already and so must not wait.
+ */
+bool
+ledger_try_lock_subject(const text *scope, const char *kind, const text *id)
+{
+	LOCKTAG		tag = subject_tag(scope, kind, id);
+
+	return LockAcquire(&tag, ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * The same lock as pg_advisory_xact_lock(bigint) of a hash.
+ */
+static LOCKTAG
+subject_tag(const text *scope, const char *kind, const text *id)
 {
 	uint64		hash;
 	LOCKTAG		tag;
@@ -47,28 +71,42 @@ ledger_lock_subject(const text *scope, const char *kind, const text *id,
 	hash = hash_bytes_extended((const unsigned char *) kind, (int) strlen(kind), hash);
 	hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(id),
 							   VARSIZE_ANY_EXHDR(id), hash);
-	/* the same lock as pg_advisory_xact_lock(bigint) of that number */
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (hash >> 32), (uint32) hash, 1);
-	(void) LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, false);
+	return tag;
 }
 
 /*
- * Binds an intent to a request for ever.  False if it is bound already: then
- * another session was first.
+ * Binds an intent to a request for ever and, if it is open, puts it on the
+ * worklist.  False if it is bound already: then another session was first.
+ *
+ * What was first submitted before the end of the window that a restore lost
+ * may have gone out already: it begins as uncertain.
  */
 bool
 ledger_bind(const Request *request, const Facts *facts,
-			const text *approval_id, const Identity *identity)
+			const text *approval_id, const Identity *identity,
+			const Order *order, bool open, Receipt *receipt)
 {
 	static KeptQuery query = {
-		"INSERT INTO extaction.intents"
+		"WITH bound AS ("
+		" INSERT INTO extaction.intents"
 		" (scope, intent_id, action, destination, payload, candidate_id, candidate_revision,"
-		"  request_digest, approval_id, idempotency_key, requester, role, \"session_user\", actor)"
+		"  request_digest, approval_id, idempotency_key, requester, role, \"session_user\", actor,"
+		"  batch_id, compensates, not_before, contract_version, contract_shipped)"
 		" VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $6 IS NOT NULL THEN $7 END,"
-		"  $8, $9, $10, $11, $12, $13, $14)"
-		" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING 1",
-		false, 14, {TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID,
-		BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		"  $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
+		" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING event_id, recorded_at),"
+		" open AS ("
+		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, first_sent_at, quiet_from, since)"
+		" SELECT $1, $2, $3, CASE WHEN b.recorded_at < $20 THEN 'uncertain' ELSE 'prepared' END,"
+		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN $21 END,"
+		"  CASE WHEN b.recorded_at < $20 THEN b.recorded_at END, b.recorded_at"
+		" FROM bound b WHERE $22)"
+		" SELECT event_id, recorded_at FROM bound",
+		false, 22, {TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID,
+			BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
+			TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, BOOLOID,
+		TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -84,12 +122,32 @@ ledger_bind(const Request *request, const Facts *facts,
 	arg_uuid(&args, &facts->idempotency_key);
 	arg_text(&args, identity->name);
 	arg_identity(&args, identity);
-	return query_run(&query, &args) == 1;
+	arg_text(&args, order->batch_id);
+	arg_text(&args, order->compensates);
+	arg_timestamptz(&args, order->not_before);
+	if (facts->has_contract)
+	{
+		arg_int8(&args, facts->contract_version);
+		arg_bool(&args, facts->contract_shipped);
+	}
+	else
+	{
+		arg_null(&args);
+		arg_null(&args);
+	}
+	arg_timestamptz(&args, facts->window_until);
+	arg_timestamptz(&args, facts->backup_taken_at);
+	arg_bool(&args, open);
+	if (query_run(&query, &args) == 0)
+		return false;
+	receipt->receipt_id = got_int8(0, 1);
+	receipt->recorded_at = got_timestamptz(0, 2);
+	return true;
 }
 
 /*
- * Appends an event about an intent; attempt, approval and detail are those of
- * the receipt, which is told the event's number and time.
+ * Appends an event about an intent; attempt, approval, times and detail are
+ * those of the receipt, which is told the event's number and time.
  */
 void
 ledger_append(Receipt *receipt, const char *kind, const Request *request,
@@ -98,11 +156,11 @@ ledger_append(Receipt *receipt, const char *kind, const Request *request,
 	static KeptQuery query = {
 		"INSERT INTO extaction.events"
 		" (scope, intent_id, kind, attempt, request_digest, approval_id, detail,"
-		"  role, \"session_user\", actor)"
-		" VALUES ($1, $2, $3, nullif($4, 0), $5, $6, $7, $8, $9, $10)"
+		"  due_at, lease_until, role, \"session_user\", actor)"
+		" VALUES ($1, $2, $3, nullif($4, 0), $5, $6, $7, $8, $9, $10, $11, $12)"
 		" RETURNING event_id, recorded_at",
-		false, 10, {TEXTOID, TEXTOID, TEXTOID, INT8OID, BYTEAOID, TEXTOID, JSONBOID,
-		TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 12, {TEXTOID, TEXTOID, TEXTOID, INT8OID, BYTEAOID, TEXTOID, JSONBOID,
+		TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -113,6 +171,8 @@ ledger_append(Receipt *receipt, const char *kind, const Request *request,
 	arg_digest(&args, request->digest);
 	arg_text(&args, receipt->approval_id);
 	arg_jsonb(&args, receipt->detail);
+	arg_timestamptz(&args, receipt->due_at);
+	arg_timestamptz(&args, receipt->lease_until);
 	arg_identity(&args, identity);
 	(void) query_run(&query, &args);
 	receipt->receipt_id = got_int8(0, 1);
@@ -157,15 +217,21 @@ ledger_keep_request(const Request *request, const Identity *identity)
  * of the same intent takes its place.
  */
 void
-ledger_wait(const Request *request, Gate gate, const Identity *identity)
+ledger_wait(const Request *request, Gate gate, const Identity *requester,
+			const Order *order)
 {
 	static KeptQuery query = {
-		"INSERT INTO extaction.waiting AS w (scope, kind, id, request_digest, gate, needs, requester)"
-		" VALUES ($1, 'intent', $2, $3, $4, $5, $6)"
+		"INSERT INTO extaction.waiting AS w"
+		" (scope, kind, id, request_digest, gate, needs, requester, role, \"session_user\", actor,"
+		"  not_before, compensates)"
+		" VALUES ($1, 'intent', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 		" ON CONFLICT (scope, kind, id) DO UPDATE SET request_digest = excluded.request_digest,"
 		"  gate = excluded.gate, needs = excluded.needs, requester = excluded.requester,"
+		"  role = excluded.role, \"session_user\" = excluded.\"session_user\", actor = excluded.actor,"
+		"  not_before = excluded.not_before, compensates = excluded.compensates,"
 		"  since = CASE WHEN w.request_digest = excluded.request_digest THEN w.since ELSE excluded.since END",
-		false, 6, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 11, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
+		TIMESTAMPTZOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -174,11 +240,31 @@ ledger_wait(const Request *request, Gate gate, const Identity *identity)
 	arg_digest(&args, request->digest);
 	arg_cstring(&args, gate_name(gate));
 	arg_cstring(&args, gate_needs(gate));
-	arg_text(&args, identity->name);
+	arg_text(&args, requester->name);
+	arg_identity(&args, requester);
+	arg_timestamptz(&args, order->not_before);
+	arg_text(&args, order->compensates);
 	(void) query_run(&query, &args);
 }
 
+/*
+ * Appends that a waiting request gave way to another one of its intent.
+ */
 void
+ledger_supersede(const Request *request, const uint8 *replaced,
+				 const Identity *identity)
+{
+	Receipt		event = NO_RECEIPT;
+
+	event.detail = detail_words("replaced", text_to_cstring(digest_to_hex(replaced)),
+								"by", text_to_cstring(digest_to_hex(request->digest)));
+	ledger_append(&event, "superseded", request, identity);
+}
+
+/*
+ * Takes it off that list.  False if it was not on it.
+ */
+bool
 ledger_stop_waiting(const text *scope, const char *kind, const text *id)
 {
 	static KeptQuery query = {
@@ -190,6 +276,131 @@ ledger_stop_waiting(const text *scope, const char *kind, const text *id)
 	arg_text(&args, scope);
 	arg_cstring(&args, kind);
 	arg_text(&args, id);
+	return query_run(&query, &args) == 1;
+}
+
+/*
+ * Appends to an intent that happened which other one undoes it.
+ */
+void
+ledger_compensated(const Request *undo, text *intent_id, const Identity *identity)
+{
+	Receipt		event = NO_RECEIPT;
+	Request		first = {0};
+
+	first.scope = undo->scope;
+	first.intent_id = intent_id;
+	memcpy(first.digest, undo->digest, DIGEST_LENGTH);
+	event.detail = detail_words("by", text_to_cstring(undo->intent_id), NULL, NULL);
+	ledger_append(&event, "compensated", &first, identity);
+}
+
+/*
+ * A work item that nobody has touched.
+ */
+Work
+no_work(void)
+{
+	Work		work = {0};
+
+	work.handed_at = work.lease_until = work.first_sent_at = work.quiet_from = NO_TIME;
+	work.answered_at = work.look_began_at = NO_TIME;
+	work.due_at = work.since = NO_TIME;
+	return work;
+}
+
+/*
+ * A work item enters a state, free of any claim.
+ */
+void
+work_set_state(Work *work, const char *state, TimestampTz due_at)
+{
+	if (work->state == NULL || strcmp(work->state, state) != 0)
+		work->since = GetCurrentTimestamp();
+	work->state = state;
+	work->due_at = due_at;
+	work->claim_id = 0;
+	work->claimed_by = NULL;
+	work->handed_at = NO_TIME;
+	work->worker = NULL;
+	work->claim_step = NULL;
+	work->lease_until = NO_TIME;
+	work->gate = NULL;
+	work->needs = NULL;
+}
+
+/*
+ * Writes an intent's row of the worklist, new or changed.  The caller holds
+ * the row, or the subject's lock where there is none.
+ */
+void
+ledger_put_work(const Intent *intent)
+{
+	static KeptQuery query = {
+		"INSERT INTO extaction.worklist"
+		" (scope, intent_id, action, state, attempt, due_at, claim_id, claimed_by, handed_at, worker,"
+		"  lease_until, first_sent_at, quiet_from, last_code, gate, needs, since, tries, claim_step,"
+		"  earlier_open, late_found, answered_at, look_began_at, lookups)"
+		" VALUES ($1, $2, $3, $4, $5, $6, nullif($7, 0), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,"
+		"  $18, $19, $20, $21, $22, $23, $24)"
+		" ON CONFLICT (scope, intent_id) DO UPDATE SET"
+		"  state = excluded.state, attempt = excluded.attempt, due_at = excluded.due_at,"
+		"  claim_id = excluded.claim_id, claimed_by = excluded.claimed_by, handed_at = excluded.handed_at,"
+		"  worker = excluded.worker, lease_until = excluded.lease_until, first_sent_at = excluded.first_sent_at,"
+		"  quiet_from = excluded.quiet_from, last_code = excluded.last_code, gate = excluded.gate,"
+		"  needs = excluded.needs, since = excluded.since, tries = excluded.tries,"
+		"  claim_step = excluded.claim_step, earlier_open = excluded.earlier_open,"
+		"  late_found = excluded.late_found, answered_at = excluded.answered_at,"
+		"  look_began_at = excluded.look_began_at, lookups = excluded.lookups",
+		false, 24, {TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID, TEXTOID,
+			TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID,
+			TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, TEXTOID, BOOLOID, BOOLOID, TIMESTAMPTZOID,
+		TIMESTAMPTZOID, INT8OID}, NULL
+	};
+	const Work *work = &intent->work;
+	QueryArgs	args = {0};
+
+	arg_text(&args, intent->request.scope);
+	arg_text(&args, intent->request.intent_id);
+	arg_text(&args, intent->request.action);
+	arg_cstring(&args, work->state);
+	arg_int8(&args, work->attempt);
+	arg_timestamptz(&args, work->due_at);
+	arg_int8(&args, work->claim_id);
+	arg_text(&args, work->claimed_by);
+	arg_timestamptz(&args, work->handed_at);
+	arg_text(&args, work->worker);
+	arg_timestamptz(&args, work->lease_until);
+	arg_timestamptz(&args, work->first_sent_at);
+	arg_timestamptz(&args, work->quiet_from);
+	arg_cstring(&args, work->last_code);
+	arg_cstring(&args, work->gate);
+	arg_cstring(&args, work->needs);
+	arg_timestamptz(&args, work->since);
+	arg_int8(&args, work->tries);
+	arg_cstring(&args, work->claim_step);
+	arg_bool(&args, work->earlier_open);
+	arg_bool(&args, work->late_found);
+	arg_timestamptz(&args, work->answered_at);
+	arg_timestamptz(&args, work->look_began_at);
+	arg_int8(&args, work->lookups);
+	(void) query_run(&query, &args);
+}
+
+/*
+ * Takes an intent off the worklist: nothing is left to be done for it.
+ */
+void
+ledger_close_work(const Intent *intent)
+{
+	static KeptQuery query = {
+		"DELETE FROM extaction.worklist WHERE scope = $1 AND intent_id = $2",
+		false, 2, {TEXTOID, TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_text(&args, intent->request.scope);
+	arg_text(&args, intent->request.intent_id);
 	(void) query_run(&query, &args);
 }
 
@@ -251,7 +462,7 @@ extaction_record_action_change(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		new_row = trigger->tg_newtuple;
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
 	arg_text(&args, DatumGetTextPP(heap_getattr(new_row ? new_row : old_row, 1, desc, &isnull)));
 	arg_cstring(&args, new_row == NULL ? "deleted" : old_row == NULL ? "inserted" : "updated");

@@ -59,7 +59,7 @@ extaction_propose(PG_FUNCTION_ARGS)
 	if (digest_json(proposal.content, proposal.digest, &fault) != CANONICAL_OK)
 		document_fault(&fault, "content");
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, actor);
 	access_require(&identity, proposal.scope, "submitter");
 	record_proposal(&proposal, &identity);
@@ -163,7 +163,7 @@ extaction_observe_source(PG_FUNCTION_ARGS)
 	QueryArgs	args = {0};
 	bool		observed;
 
-	ledger_enter(&visit, true);
+	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, actor);
 	access_require(&identity, scope, "submitter,worker");
 	/* one observer of a source at a time, so that the last row is the last */
@@ -197,7 +197,7 @@ extaction_request_digest(PG_FUNCTION_ARGS)
 	request.action = name_argument(fcinfo, 2, "action");
 	request.destination = name_argument(fcinfo, 3, "destination");
 
-	ledger_enter(&visit, false);
+	ledger_enter(&visit, LEDGER_READS);
 	identity_init(&identity, visit.caller, NULL);
 	access_require_member(&identity, request.scope);
 	if (candidate_id != NULL)

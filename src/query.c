@@ -38,25 +38,28 @@
 
 static Oid	extension_owner(void);
 static void set_for_visit(const char *name, const char *value);
+static void be_durable(void);
 static void add_hint(void *arg);
 static uint64 run(KeptQuery *query, QueryArgs *args, Snapshot snapshot);
 static void prepare(KeptQuery *query);
 static void add_arg(QueryArgs *args, Datum value, bool isnull);
 
 /*
- * Begins a visit.  "writes" is false for functions that only read.
+ * Begins a visit.
  */
 void
-ledger_enter(LedgerVisit *visit, bool writes)
+ledger_enter(LedgerVisit *visit, LedgerMode mode)
 {
 	MemoryContext caller_memory = CurrentMemoryContext;
 
-	if (writes && InSecurityRestrictedOperation())
+	if (mode != LEDGER_READS && InSecurityRestrictedOperation())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot write to the ledger within a security-restricted operation"),
 				 errdetail("An index expression, a materialized view or the like runs this as the owner of a table, who decided nothing.")));
 
+	if (mode == LEDGER_DECIDES)
+		be_durable();
 	GetUserIdAndSecContext(&visit->caller, &visit->security_context);
 	SetUserIdAndSecContext(extension_owner(),
 						   visit->security_context | SECURITY_LOCAL_USERID_CHANGE);
@@ -72,6 +75,21 @@ ledger_enter(LedgerVisit *visit, bool writes)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	MemoryContextSwitchTo(caller_memory);
+}
+
+/*
+ * For verbs whose answer others act on: what they recorded must not be lost
+ * when this transaction has answered, whatever the caller's
+ * synchronous_commit.  With synchronous replication it also waits for the
+ * standby, unless the caller sits in a function with settings of its own.
+ */
+static void
+be_durable(void)
+{
+	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
+		(void) set_config_option("synchronous_commit", "on", PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	ForceSyncCommit();
 }
 
 /*
@@ -195,7 +213,7 @@ prepare(KeptQuery *query)
 }
 
 /*
- * Arguments: a NULL pointer is an SQL NULL.
+ * Arguments: a NULL pointer or NO_TIME is an SQL NULL.
  */
 static void
 add_arg(QueryArgs *args, Datum value, bool isnull)
@@ -204,6 +222,12 @@ add_arg(QueryArgs *args, Datum value, bool isnull)
 	args->values[args->count] = value;
 	args->nulls[args->count] = isnull ? 'n' : ' ';
 	args->count++;
+}
+
+void
+arg_null(QueryArgs *args)
+{
+	add_arg(args, (Datum) 0, true);
 }
 
 void
@@ -265,7 +289,7 @@ arg_oid(QueryArgs *args, Oid value)
 void
 arg_timestamptz(QueryArgs *args, TimestampTz value)
 {
-	add_arg(args, TimestampTzGetDatum(value), false);
+	add_arg(args, TimestampTzGetDatum(value), value == NO_TIME);
 }
 
 /*
@@ -308,6 +332,25 @@ got_text(int row, int column)
 	return isnull ? NULL : DatumGetTextPCopy(value);
 }
 
+char *
+got_word(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+Interval
+got_interval(int row, int column)
+{
+	bool		isnull;
+	Datum		value = got_datum(row, column, &isnull);
+	Interval	none = {0};
+
+	return isnull ? none : *DatumGetIntervalP(value);
+}
+
 bool
 got_bool(int row, int column)
 {
@@ -332,7 +375,7 @@ got_timestamptz(int row, int column)
 	bool		isnull;
 	Datum		value = got_datum(row, column, &isnull);
 
-	return isnull ? 0 : DatumGetTimestampTz(value);
+	return isnull ? NO_TIME : DatumGetTimestampTz(value);
 }
 
 void

@@ -19,6 +19,9 @@
 static NamedDatum text_member(const char *name, const text *value);
 static NamedDatum word_member(const char *name, const char *value);
 static NamedDatum hex_member(const char *name, const uint8 *digest);
+static void push_key(JsonbParseState **state, const char *name);
+static void push_word(JsonbParseState **state, const char *name,
+					  const char *value);
 static const char *attribute_word(HeapTupleHeader row, const char *name);
 
 PG_FUNCTION_INFO_V1(extaction_accepted);
@@ -33,7 +36,6 @@ composite_datum(FunctionCallInfo fcinfo, const NamedDatum *values, int count)
 	TupleDesc	desc;
 	Datum	   *datums;
 	bool	   *nulls;
-	int			i;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR,
@@ -41,6 +43,19 @@ composite_datum(FunctionCallInfo fcinfo, const NamedDatum *values, int count)
 				 errmsg("function returning record called in a context that cannot accept one")));
 	datums = palloc(sizeof(Datum) * desc->natts);
 	nulls = palloc(sizeof(bool) * desc->natts);
+	fill_by_name(desc, values, count, datums, nulls);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), datums, nulls));
+}
+
+/*
+ * The attributes of a row, each from the member of its name.
+ */
+void
+fill_by_name(TupleDesc desc, const NamedDatum *members, int count,
+			 Datum *values, bool *nulls)
+{
+	int			i;
+
 	for (i = 0; i < desc->natts; i++)
 	{
 		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
@@ -48,14 +63,13 @@ composite_datum(FunctionCallInfo fcinfo, const NamedDatum *values, int count)
 
 		nulls[i] = true;
 		for (j = 0; j < count; j++)
-			if (strcmp(values[j].name, name) == 0)
+			if (strcmp(members[j].name, name) == 0)
 			{
-				datums[i] = values[j].value;
-				nulls[i] = values[j].isnull;
+				values[i] = members[j].value;
+				nulls[i] = members[j].isnull;
 				break;
 			}
 	}
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), datums, nulls));
 }
 
 /*
@@ -109,30 +123,73 @@ hex_member(const char *name, const uint8 *digest)
 }
 
 /*
- * An object of strings; a member whose value is NULL is left out.
+ * An object of one or two strings; one whose value is NULL is left out.
  */
 Jsonb *
-detail_strings(const char *const *names, const char *const *values, int count)
+detail_words(const char *name, const char *value, const char *name2, const char *value2)
 {
 	JsonbParseState *state = NULL;
-	int			i;
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	for (i = 0; i < count; i++)
+	push_word(&state, name, value);
+	push_word(&state, name2, value2);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+/*
+ * What an outcome event keeps: the evidence as it was given, the provider's
+ * reference, and one word more.
+ */
+Jsonb *
+detail_evidence(const Jsonb *evidence, const text *provider_ref,
+				const char *name, const char *value)
+{
+	JsonbParseState *state = NULL;
+
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	if (evidence != NULL)
 	{
 		JsonbValue	item;
 
-		if (values[i] == NULL)
-			continue;
-		item.type = jbvString;
-		item.val.string.val = (char *) names[i];
-		item.val.string.len = (int) strlen(names[i]);
-		pushJsonbValue(&state, WJB_KEY, &item);
-		item.val.string.val = (char *) values[i];
-		item.val.string.len = (int) strlen(values[i]);
-		pushJsonbValue(&state, WJB_VALUE, &item);
+		push_key(&state, "evidence");
+		if (JsonbExtractScalar((JsonbContainer *) &evidence->root, &item))
+			pushJsonbValue(&state, WJB_VALUE, &item);
+		else
+		{
+			item.type = jbvBinary;
+			item.val.binary.data = (JsonbContainer *) &evidence->root;
+			item.val.binary.len = VARSIZE_ANY_EXHDR(evidence);
+			pushJsonbValue(&state, WJB_VALUE, &item);
+		}
 	}
+	push_word(&state, "provider_ref", provider_ref ? text_to_cstring(provider_ref) : NULL);
+	push_word(&state, name, value);
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+static void
+push_key(JsonbParseState **state, const char *name)
+{
+	JsonbValue	item;
+
+	item.type = jbvString;
+	item.val.string.val = (char *) name;
+	item.val.string.len = (int) strlen(name);
+	pushJsonbValue(state, WJB_KEY, &item);
+}
+
+static void
+push_word(JsonbParseState **state, const char *name, const char *value)
+{
+	JsonbValue	item;
+
+	if (value == NULL)
+		return;
+	push_key(state, name);
+	item.type = jbvString;
+	item.val.string.val = (char *) value;
+	item.val.string.len = (int) strlen(value);
+	pushJsonbValue(state, WJB_VALUE, &item);
 }
 
 /*

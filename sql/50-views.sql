@@ -1,0 +1,314 @@
+--
+-- Views: a role sees only the scopes it is a member of
+--
+
+CREATE VIEW extaction.visible_scopes WITH (security_barrier) AS
+    SELECT DISTINCT m.scope
+    FROM extaction.scope_members m
+    WHERE pg_get_userbyid(m.member::oid) = m.member_name AND pg_has_role(m.member::oid, 'USAGE');
+COMMENT ON VIEW extaction.visible_scopes IS 'The scopes that the current role is a member of, with whatever capability.';
+
+CREATE FUNCTION extaction.gate_list(OUT gate text, OUT meaning text, OUT who_can_fix text) RETURNS SETOF record
+LANGUAGE c IMMUTABLE AS 'MODULE_PATHNAME', 'extaction_gate_list';
+REVOKE ALL ON FUNCTION extaction.gate_list() FROM PUBLIC;
+COMMENT ON FUNCTION extaction.gate_list() IS 'What the view gates shows.';
+
+CREATE VIEW extaction.gates AS
+    SELECT g.ordinality AS position, g.gate, g.meaning, g.who_can_fix
+    FROM extaction.gate_list() WITH ORDINALITY g;
+COMMENT ON VIEW extaction.gates IS 'The gates, in the order in which the first failure is named.';
+
+CREATE VIEW extaction.access WITH (security_barrier) AS
+    SELECT m.scope, m.member_name AS member, m.capability, m.vouches_for,
+           pg_get_userbyid(m.member::oid) = m.member_name AS counts, m.recorded_at AS since, m.granted_by
+    FROM extaction.scope_members m
+    WHERE m.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.access IS
+'Who may do what in a scope. counts is false for a role that was dropped or renamed since: it has no access.';
+
+CREATE VIEW extaction.timeline WITH (security_barrier) AS
+    SELECT t.*
+    FROM (SELECT i.scope, i.intent_id, i.event_id, i.recorded_at, 'prepared'::text AS kind, NULL::bigint AS attempt, i.batch_id,
+                 encode(i.request_digest, 'hex') AS request_digest, i.approval_id, i.role, i."session_user", i.actor,
+                 NULL::timestamptz AS due_at, NULL::timestamptz AS lease_until, NULL::jsonb AS detail
+          FROM extaction.intents i
+          UNION ALL
+          SELECT e.scope, e.intent_id, e.event_id, e.recorded_at, e.kind, e.attempt, e.batch_id,
+                 encode(e.request_digest, 'hex'), e.approval_id, e.role, e."session_user", e.actor,
+                 e.due_at, e.lease_until, e.detail
+          FROM extaction.events e) t
+    WHERE t.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+    ORDER BY t.event_id;
+COMMENT ON VIEW extaction.timeline IS 'The whole log of the caller''s scopes, in order: every intent as its first event ("prepared"), and every event.';
+
+CREATE VIEW extaction.intent_status WITH (security_barrier) AS
+    SELECT i.scope, i.intent_id, i.batch_id, i.action, i.destination,
+           CASE WHEN w.state = 'sending' AND w.lease_until <= clock_timestamp() THEN 'uncertain'
+                WHEN w.state IS NOT NULL THEN w.state
+                WHEN o.kind = 'cancelled' THEN 'not_happened'
+                ELSE coalesce(o.kind, 'uncertain') END AS state,
+           coalesce(w.attempt, o.attempt) AS attempt, w.due_at, w.worker, w.lease_until, w.first_sent_at, w.last_code,
+           w.gate, w.needs, o.detail ->> 'provider_ref' AS provider_ref, i.approval_id, i.requester, i.compensates,
+           i.idempotency_key, encode(i.request_digest, 'hex') AS request_digest, i.recorded_at,
+           coalesce(w.since, o.recorded_at, i.recorded_at) AS since
+    FROM extaction.intents i
+    LEFT JOIN extaction.worklist w ON w.scope = i.scope AND w.intent_id = i.intent_id
+    LEFT JOIN LATERAL (SELECT e.kind, e.attempt, e.detail, e.recorded_at FROM extaction.events e
+                       WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.event_id > i.event_id
+                         AND e.kind IN ('happened', 'not_happened', 'uncertain', 'cancelled')
+                       ORDER BY e.event_id DESC LIMIT 1) o ON true
+    WHERE i.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.intent_status IS
+'Where every bound intent stands. due_at: when something is next to be done; infinity where only a human or an approval can go on.';
+
+CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
+    SELECT w.scope, encode(w.request_digest, 'hex') AS request_digest,
+           CASE w.kind WHEN 'intent' THEN w.id END AS intent_id, CASE w.kind WHEN 'batch' THEN w.id END AS batch_id,
+           r.action, r.destination, r.payload, r.candidate_id, encode(r.candidate_digest, 'hex') AS candidate_digest,
+           r.source_id, r.source_version, w.requester AS requested_by, w.since AS waiting_since, w.gate, w.needs,
+           cardinality(p.approved_by)::bigint AS approvals, coalesce(a.approvals_required, 1) AS required, p.approved_by,
+           coalesce(a.reversible, false) AS reversible,
+           CASE WHEN r.source_id IS NOT NULL THEN s.source_version IS NULL OR s.source_version = r.source_version END
+               AS source_is_current,
+           (SELECT max(e.recorded_at) FROM extaction.events e
+            WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'superseded') AS changed_since,
+           (SELECT count(*) FROM extaction.intents i
+            WHERE i.scope = r.scope AND i.destination = r.destination AND i.action = r.action AND i.payload = r.payload)
+               AS same_content_before,
+           (SELECT count(*) FROM extaction.events e
+            WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'rejected') AS rejected_before,
+           NULL::bigint AS batch_items, NULL::jsonb AS sample
+    FROM extaction.waiting w
+    JOIN extaction.requests r USING (scope, request_digest)
+    JOIN extaction.gates g USING (gate)
+    LEFT JOIN extaction.actions a ON a.action = r.action
+    LEFT JOIN LATERAL (SELECT s.source_version FROM extaction.sources s
+                       WHERE s.scope = r.scope AND s.source_id = r.source_id
+                       ORDER BY s.event_id DESC LIMIT 1) s ON true
+    CROSS JOIN LATERAL (SELECT coalesce(array_agg(DISTINCT p.approver), '{}') AS approved_by
+                        FROM extaction.approvals p
+                        WHERE p.scope = w.scope AND p.kind = w.kind AND p.id = w.id AND p.request_digest = w.request_digest
+                          AND p.expires_at > clock_timestamp()
+                          AND p.epoch = (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1)
+                          AND NOT EXISTS (SELECT FROM extaction.revocations v
+                                          WHERE v.scope = p.scope AND v.approval_id = p.approval_id)) p
+    CROSS JOIN LATERAL (SELECT ARRAY[current_user::text,
+                                     current_user || ':' || current_setting('extaction.actor', true)] AS names) me
+    WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+      AND g.who_can_fix = 'approver'
+      AND (coalesce(a.self_approval, false) OR w.requester <> ALL (me.names))
+      AND NOT p.approved_by && me.names
+    ORDER BY reversible, w.since;
+COMMENT ON VIEW extaction.pending_approvals IS
+'What waits for the current role''s approval, dangerous first: everything that the digest covers, and what to know before saying yes. Without what the role itself asked for (unless the action allows that) or has already approved.';
+
+CREATE VIEW extaction.todo WITH (security_barrier) AS
+    SELECT t.*
+    FROM (SELECT w.scope, w.intent_id, NULL::text AS batch_id,
+                 CASE WHEN w.state = 'sending' THEN 'uncertain' ELSE w.state END AS state,
+                 CASE WHEN w.state = 'blocked' THEN g.who_can_fix WHEN n.step = 'human' THEN 'approver' ELSE 'worker' END AS for_whom,
+                 i.action, i.destination, coalesce(w.gate, b.gate) AS gate,
+                 coalesce(w.needs, b.detail, n.reason) AS needs, n.step AS next_step, w.since, w.attempt,
+                 encode(i.request_digest, 'hex') AS request_digest
+          FROM extaction.worklist w
+          JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.intent_id
+          LEFT JOIN extaction.gates g ON g.gate = w.gate
+          CROSS JOIN LATERAL extaction.next_step(w.scope, w.intent_id) n
+          LEFT JOIN LATERAL (SELECT c.gate, c.detail FROM extaction.check_gates(w.scope, w.intent_id) c
+                             WHERE w.state <> 'blocked' AND NOT c.passes LIMIT 1) b ON true
+          WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+            AND (w.state IN ('uncertain', 'blocked') OR (w.state = 'sending' AND w.lease_until <= clock_timestamp()))
+          UNION ALL
+          SELECT w.scope, CASE w.kind WHEN 'intent' THEN w.id END, CASE w.kind WHEN 'batch' THEN w.id END,
+                 'awaiting_approval', g.who_can_fix, r.action, r.destination, w.gate, w.needs,
+                 CASE g.who_can_fix WHEN 'approver' THEN 'approve' ELSE 'human' END, w.since, NULL,
+                 encode(w.request_digest, 'hex')
+          FROM extaction.waiting w
+          JOIN extaction.requests r USING (scope, request_digest)
+          JOIN extaction.gates g USING (gate)
+          WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)) t
+    ORDER BY t.state <> 'uncertain', t.since;
+COMMENT ON VIEW extaction.todo IS
+'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs.';
+
+CREATE VIEW extaction.approval_status WITH (security_barrier) AS
+    SELECT p.scope, p.approval_id, p.kind, p.id, encode(p.request_digest, 'hex') AS request_digest, p.capability, p.approver, p.note,
+           p.recorded_at, p.expires_at, r.recorded_at AS revoked_at, r.reason AS revoked_because, r.revoked_by,
+           CASE WHEN r.approval_id IS NOT NULL THEN 'revoked'
+                WHEN p.epoch <> (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) THEN 'before_restore'
+                WHEN p.expires_at <= clock_timestamp() THEN 'expired' ELSE 'valid' END AS status
+    FROM extaction.approvals p
+    LEFT JOIN extaction.revocations r ON r.scope = p.scope AND r.approval_id = p.approval_id
+    WHERE p.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.approval_status IS 'Every approval: who, for what, until when, and whether it holds now (valid, expired, revoked, before_restore).';
+
+CREATE VIEW extaction.grey_zone WITH (security_barrier) AS
+    SELECT u.scope, u.intent_id, u.attempt, u.since, n.recorded_at AS until,
+           coalesce(n.recorded_at, clock_timestamp()) - u.since AS duration, n.kind AS ended_by
+    FROM (SELECT e.scope, e.intent_id, e.attempt, e.event_id, e.recorded_at AS since FROM extaction.events e
+          WHERE e.kind = 'uncertain'
+            AND e.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+            AND 'uncertain' IS DISTINCT FROM (
+                SELECT p.kind FROM extaction.events p
+                WHERE p.scope = e.scope AND p.intent_id = e.intent_id AND p.event_id < e.event_id
+                  AND p.kind IN ('uncertain', 'happened', 'not_happened', 'abandoned', 'sending')
+                ORDER BY p.event_id DESC LIMIT 1)) u
+    LEFT JOIN LATERAL (SELECT e.kind, e.recorded_at FROM extaction.events e
+                       WHERE e.scope = u.scope AND e.intent_id = u.intent_id AND e.event_id > u.event_id
+                         AND e.kind IN ('happened', 'not_happened', 'abandoned', 'sending')
+                       ORDER BY e.event_id LIMIT 1) n ON true
+    UNION ALL
+    SELECT w.scope, w.intent_id, w.attempt, w.lease_until, NULL, clock_timestamp() - w.lease_until, NULL
+    FROM extaction.worklist w
+    WHERE w.state = 'sending' AND w.lease_until <= clock_timestamp()
+      AND w.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.grey_zone IS
+'How long each intent stood, or stands, in uncertain, and what ended it: happened, not_happened, abandoned, or sending (a resend). until and ended_by are NULL while it lasts.';
+
+CREATE VIEW extaction.metrics WITH (security_barrier) AS
+    WITH visible AS MATERIALIZED (SELECT v.scope FROM extaction.visible_scopes v),
+    work AS MATERIALIZED (
+        SELECT CASE WHEN w.state = 'sending' AND w.lease_until <= clock_timestamp() THEN 'uncertain' ELSE w.state END AS state,
+               w.state = 'sending' AND w.lease_until <= clock_timestamp() AS lease_ended, w.due_at, w.since
+        FROM extaction.worklist w WHERE w.scope IN (SELECT scope FROM visible))
+    SELECT 'open_' || s.state AS metric, count(w.state) AS value
+    FROM (VALUES ('prepared'), ('sending'), ('uncertain'), ('blocked')) s (state) LEFT JOIN work w USING (state)
+    GROUP BY s.state
+    UNION ALL
+    SELECT 'awaiting_approval', count(*) FROM extaction.waiting q WHERE q.scope IN (SELECT scope FROM visible)
+    UNION ALL
+    SELECT 'leases_ended', count(*) FROM work WHERE lease_ended
+    UNION ALL
+    SELECT 'oldest_due_seconds', coalesce(extract(epoch FROM clock_timestamp() - min(due_at))::bigint, 0)
+    FROM work WHERE state = 'prepared' AND due_at <= clock_timestamp()
+    UNION ALL
+    SELECT 'oldest_uncertain_seconds', coalesce(extract(epoch FROM clock_timestamp() - min(since))::bigint, 0)
+    FROM work WHERE state = 'uncertain'
+    UNION ALL
+    SELECT 'pauses', count(*) FROM extaction.pauses p WHERE p.scope = '' OR p.scope IN (SELECT scope FROM visible)
+    UNION ALL
+    SELECT 'ledger_epoch', l.epoch FROM (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l
+    UNION ALL
+    SELECT 'timeline_changed', (l.timeline <> (SELECT c.timeline_id FROM pg_control_checkpoint() c))::int
+    FROM (SELECT l.timeline FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l;
+COMMENT ON VIEW extaction.metrics IS
+'Numbers to watch, in the caller''s scopes; costs the open work, not the history. timeline_changed is 1 after a failover: see adopt.';
+
+CREATE FUNCTION extaction.explain(scope text, intent_id text) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT jsonb_build_object(
+        'receipt', to_jsonb(f),
+        'next_step', (SELECT to_jsonb(n) FROM extaction.next_step($1, $2) n),
+        'gates', (SELECT jsonb_agg(to_jsonb(g)) FROM extaction.check_gates($1, $2) g),
+        'timeline', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.event_id) FROM extaction.timeline t
+                     WHERE t.scope = $1 AND t.intent_id = $2))
+    FROM extaction.find($1, $2) f WHERE f.status IS NOT NULL
+$$;
+REVOKE ALL ON FUNCTION extaction.explain(text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.explain(text, text) IS
+'All that the ledger knows of an intent, for a human: receipt, gates, next step, timeline; NULL if the scope has no such intent. 42501 if the caller is no member. Any member.';
+
+CREATE FUNCTION extaction.sent_to(scope text, destination text, since timestamptz DEFAULT NULL,
+                                  OUT intent_id text, OUT action text, OUT state text, OUT attempt bigint,
+                                  OUT provider_ref text, OUT recorded_at timestamptz, OUT request_digest text)
+RETURNS SETOF record
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT s.intent_id, s.action, s.state, s.attempt, s.provider_ref, s.recorded_at, s.request_digest
+    FROM extaction.intent_status s
+    WHERE s.scope = $1 AND s.destination = $2 AND s.state IN ('sending', 'uncertain', 'happened')
+      AND ($3 IS NULL OR s.recorded_at >= $3)
+    ORDER BY s.recorded_at
+$$;
+REVOKE ALL ON FUNCTION extaction.sent_to(text, text, timestamptz) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.sent_to(text, text, timestamptz) IS
+'What has gone, or may have gone, to a destination: happened, uncertain, or being sent just now; prepared since the given time. Nothing in scopes that the caller is no member of. Any member.';
+
+CREATE VIEW extaction.fake_task_counts WITH (security_barrier) AS
+    SELECT s.scope,
+           (SELECT count(*) FROM extaction.fake_task_requests r WHERE r.scope = s.scope) AS requests,
+           (SELECT count(*) FROM extaction.fake_task_executions x WHERE x.scope = s.scope) AS executions,
+           (SELECT count(*) FROM extaction.fake_tasks t WHERE t.scope = s.scope) AS tasks
+    FROM extaction.scopes s
+    WHERE s.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.fake_task_counts IS
+'The fake provider''s three numbers, counted apart: requests that reached it, executions, tasks that exist.';
+
+--
+-- verify: what the facts say of themselves
+--
+
+CREATE VIEW extaction.disagreements WITH (security_barrier) AS
+    WITH visible AS MATERIALIZED (SELECT v.scope FROM extaction.visible_scopes v)
+    SELECT i.scope, i.intent_id, 'request_digest'::text AS what,
+           'the stored request does not have the digest that the intent is bound to'::text AS detail
+    FROM extaction.intents i
+    LEFT JOIN extaction.candidates c ON (c.scope, c.candidate_id, c.revision) = (i.scope, i.candidate_id, i.candidate_revision)
+    WHERE i.scope IN (SELECT scope FROM visible)
+      AND i.request_digest IS DISTINCT FROM extaction.digest(jsonb_build_object(
+            'v', 'extaction.request.v1', 'scope', i.scope, 'intent_id', i.intent_id, 'action', i.action,
+            'destination', i.destination, 'payload', i.payload,
+            'candidate', CASE WHEN i.candidate_id IS NOT NULL THEN jsonb_build_object(
+                'candidate_id', i.candidate_id, 'digest', encode(c.digest, 'hex'),
+                'source_id', c.source_id, 'source_version', c.source_version) END))
+    UNION ALL
+    SELECT r.scope, r.intent_id, 'request_digest', 'a kept request does not have the digest that it is filed under'
+    FROM extaction.requests r
+    WHERE r.scope IN (SELECT scope FROM visible)
+      AND r.request_digest IS DISTINCT FROM extaction.digest(jsonb_build_object(
+            'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', r.intent_id, 'action', r.action,
+            'destination', r.destination, 'payload', r.payload,
+            'candidate', CASE WHEN r.candidate_id IS NOT NULL THEN jsonb_build_object(
+                'candidate_id', r.candidate_id, 'digest', encode(r.candidate_digest, 'hex'),
+                'source_id', r.source_id, 'source_version', r.source_version) END))
+    UNION ALL
+    SELECT c.scope, NULL, 'candidate_digest', format('candidate %s revision %s does not have its digest', c.candidate_id, c.revision)
+    FROM extaction.candidates c
+    WHERE c.scope IN (SELECT scope FROM visible) AND c.digest IS DISTINCT FROM extaction.digest(c.content)
+    UNION ALL
+    SELECT i.scope, i.intent_id, 'idempotency_key', 'the key is not the one of this ledger, scope and intent'
+    FROM extaction.intents i
+    WHERE i.scope IN (SELECT scope FROM visible)
+      AND NOT EXISTS (SELECT FROM (SELECT DISTINCT ledger_id FROM extaction.ledger) l
+                      WHERE extaction.idempotency_key(l.ledger_id, i.scope, i.intent_id) = i.idempotency_key)
+    UNION ALL
+    SELECT i.scope, i.intent_id, 'approval', format('approval %s is not there, or is for another request', i.approval_id)
+    FROM extaction.intents i
+    LEFT JOIN extaction.approvals a ON (a.scope, a.approval_id) = (i.scope, i.approval_id)
+    WHERE i.scope IN (SELECT scope FROM visible) AND i.batch_id IS NULL
+      AND (a.kind, a.id, a.request_digest) IS DISTINCT FROM ('intent', i.intent_id, i.request_digest)
+    UNION ALL
+    SELECT e.scope, e.intent_id, 'event', format('event %s (%s) is about an intent that is not there', e.event_id, e.kind)
+    FROM extaction.events e
+    LEFT JOIN extaction.intents i ON (i.scope, i.intent_id) = (e.scope, e.intent_id)
+    WHERE e.scope IN (SELECT scope FROM visible) AND i.intent_id IS NULL
+      AND e.kind IN ('happened', 'replayed', 'conflict')
+    UNION ALL
+    SELECT i.scope, i.intent_id, 'fake_task',
+           format('%s happened, %s executions, %s tasks, where each should be 1', h.n, x.n, t.n)
+    FROM extaction.intents i
+    CROSS JOIN LATERAL (SELECT count(*) AS n FROM extaction.events e
+                        WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.kind = 'happened') h
+    LEFT JOIN (SELECT scope, intent_id, count(*) AS n FROM extaction.fake_task_executions GROUP BY 1, 2) x0
+           ON (x0.scope, x0.intent_id) = (i.scope, i.intent_id)
+    LEFT JOIN (SELECT scope, intent_id, count(*) AS n FROM extaction.fake_tasks GROUP BY 1, 2) t0
+           ON (t0.scope, t0.intent_id) = (i.scope, i.intent_id)
+    CROSS JOIN LATERAL (SELECT coalesce(x0.n, 0) AS n) x
+    CROSS JOIN LATERAL (SELECT coalesce(t0.n, 0) AS n) t
+    WHERE i.scope IN (SELECT scope FROM visible) AND i.action = 'create_fake_task' AND (h.n, x.n, t.n) <> (1, 1, 1)
+    UNION ALL
+    SELECT NULL, NULL, 'guard', format('table %s is not guarded: see repair_guards()', f)
+    FROM extaction.fact_tables() f
+    WHERE NOT EXISTS (SELECT FROM pg_trigger t
+                      WHERE t.tgrelid = format('extaction.%I', f)::regclass
+                        AND t.tgname = 'append_only' AND t.tgenabled = 'A'
+                        AND t.tgtype = 58 AND t.tgfoid = 'extaction.refuse_change()'::regprocedure);
+COMMENT ON VIEW extaction.disagreements IS 'What verify() returns.';
+
+CREATE FUNCTION extaction.verify(OUT scope text, OUT intent_id text, OUT what text, OUT detail text) RETURNS SETOF record
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$ SELECT scope, intent_id, what, detail FROM extaction.disagreements $$;
+REVOKE ALL ON FUNCTION extaction.verify() FROM PUBLIC;
+COMMENT ON FUNCTION extaction.verify() IS
+'Recomputes every digest and key of the caller''s scopes, looks for facts that contradict each other and for guards that are gone. One row per disagreement; none = fine. It cannot notice rows that somebody removed together with everything that names them. Auditor or owner.';
