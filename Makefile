@@ -14,7 +14,7 @@
 
 EXTENSION = extaction
 DATA_built = sql/extaction--1.0.sql
-PIECES = 10-types 20-tables 30-guards 40-functions 50-views 60-contracts 90-dump
+PIECES = 10-types 20-tables 30-guards 40-functions 50-views 60-contracts 70-fold 90-dump
 
 MODULE_big = extaction
 OBJS = \

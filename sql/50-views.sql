@@ -305,10 +305,3 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
                         AND t.tgname = 'append_only' AND t.tgenabled = 'A'
                         AND t.tgtype = 58 AND t.tgfoid = 'extaction.refuse_change()'::regprocedure);
 COMMENT ON VIEW extaction.disagreements IS 'What verify() returns.';
-
-CREATE FUNCTION extaction.verify(OUT scope text, OUT intent_id text, OUT what text, OUT detail text) RETURNS SETOF record
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$ SELECT scope, intent_id, what, detail FROM extaction.disagreements $$;
-REVOKE ALL ON FUNCTION extaction.verify() FROM PUBLIC;
-COMMENT ON FUNCTION extaction.verify() IS
-'Recomputes every digest and key of the caller''s scopes, looks for facts that contradict each other and for guards that are gone. One row per disagreement; none = fine. It cannot notice rows that somebody removed together with everything that names them. Auditor or owner.';

@@ -158,10 +158,10 @@ make_open_uncertain(TimestampTz taken_at, const Identity *identity)
 		"                                 WHERE x.lease_until IS NOT NULL), '0')),"
 		"  earlier_open = true, claim_id = NULL, claimed_by = NULL, handed_at = NULL, worker = NULL,"
 		"  claim_step = NULL, lease_until = NULL, gate = NULL, needs = NULL, last_code = 'restored'"
-		" RETURNING w.scope, w.intent_id, w.attempt)"
-		" INSERT INTO extaction.events (scope, intent_id, kind, attempt, request_digest, detail,"
+		" RETURNING w.scope, w.intent_id, w.attempt, w.quiet_from)"
+		" INSERT INTO extaction.events (scope, intent_id, kind, attempt, request_digest, lease_until, detail,"
 		"  role, \"session_user\")"
-		" SELECT o.scope, o.intent_id, 'uncertain', o.attempt, i.request_digest,"
+		" SELECT o.scope, o.intent_id, 'uncertain', o.attempt, i.request_digest, o.quiet_from,"
 		"  '{\"evidence\": {\"code\": \"restored\"}}', $2, $3"
 		" FROM opened o JOIN extaction.intents i ON i.scope = o.scope AND i.intent_id = o.intent_id",
 		false, 3, {TIMESTAMPTZOID, TEXTOID, TEXTOID}, NULL

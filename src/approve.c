@@ -111,7 +111,7 @@ extaction_reject(PG_FUNCTION_ARGS)
 	if (approving.status == NULL)
 	{
 		approving.status = "rejected";
-		event.detail = detail_words("reason", text_to_cstring(reason), NULL, NULL);
+		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "rejected", &approving.request, &approving.approver);
 		(void) ledger_stop_waiting(approving.request.scope, "intent", approving.request.intent_id);
 	}
@@ -462,7 +462,14 @@ prepare_blocked(Approving *approving)
 	Work	   *work = &approving->intent.work;
 
 	if (verdict.gate == GATE_COUNT)
+	{
+		Receipt		event = NO_RECEIPT;
+
 		work_set_state(work, "prepared", GetCurrentTimestamp());
+		event.approval_id = verdict.approval->approval_id;
+		event.detail = detail_words("state", "prepared", NULL);
+		ledger_append(&event, "released", &approving->request, &approving->approver);
+	}
 	else
 	{
 		work->gate = gate_name(verdict.gate);
@@ -496,7 +503,7 @@ extaction_revoke_approval(PG_FUNCTION_ARGS)
 	if (insert_revocation(&approving, reason))
 	{
 		event.approval_id = approving.approval_id;
-		event.detail = detail_words("reason", text_to_cstring(reason), NULL, NULL);
+		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "revoked", &approving.request, &approving.approver);
 	}
 	(void) intent_load(&approving.intent, approving.request.scope,

@@ -400,7 +400,7 @@ hold(Claim *claim, Intent *intent, TimestampTz lease_until)
 		event.attempt = work->attempt;
 		event.approval_id = intent->approval_id;
 		event.lease_until = lease_until;
-		event.detail = detail_words("step", claim->step, "worker", text_to_cstring(claim->worker));
+		event.detail = detail_words("step", claim->step, "worker", text_to_cstring(claim->worker), NULL);
 		ledger_append(&event, "sending", &intent->request, &claim->identity);
 	}
 	claim->claimed++;
@@ -419,7 +419,7 @@ block(Claim *claim, Intent *intent, Gate gate)
 	intent->work.gate = gate_name(gate);
 	intent->work.needs = gate_needs(gate);
 	ledger_put_work(intent);
-	event.detail = detail_words("gate", gate_name(gate), "needs", gate_needs(gate));
+	event.detail = detail_words("gate", gate_name(gate), "needs", gate_needs(gate), NULL);
 	ledger_append(&event, "blocked", &intent->request, &claim->identity);
 	claim->blocked++;
 }

@@ -590,8 +590,7 @@ extern Datum composite_datum(FunctionCallInfo fcinfo,
 extern Datum receipt_datum(FunctionCallInfo fcinfo, const Receipt *receipt);
 extern Jsonb *detail_evidence(const Jsonb *evidence, const text *provider_ref,
 							  const char *name, const char *value);
-extern Jsonb *detail_words(const char *name, const char *value,
-						   const char *name2, const char *value2);
+extern Jsonb *detail_words(const char *name,...);
 
 /* task_request.c: the document task-request.v1 */
 extern void task_request_read(TaskRequest *task, Jsonb *document);

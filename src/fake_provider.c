@@ -115,7 +115,8 @@ refuse(Trip *trip)
 	if (gate == GATE_SCOPE_DENIED)
 		return;
 	receipt->state = trip->facts.bound ? "happened" : "awaiting_approval";
-	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs);
+	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs,
+								   "requester", text_to_cstring(trip->identity.name), NULL);
 	ledger_keep_request(&trip->request, &trip->identity);
 	ledger_append(receipt, "blocked", &trip->request, &trip->identity);
 	ledger_wait(&trip->request, gate, &trip->identity, &order);
@@ -185,7 +186,7 @@ answer_bound(Trip *trip)
 	}
 	else
 		receipt->needs = "another intent_id: this one is bound to another content for ever";
-	if (!same || extaction_log_replays)
+	if (!same || extaction_log_replays || facts->waits)
 		ledger_append(receipt, receipt->status, &trip->request, &trip->identity);
 	if (same && facts->waits)
 		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);

@@ -257,7 +257,7 @@ ledger_supersede(const Request *request, const uint8 *replaced,
 	Receipt		event = NO_RECEIPT;
 
 	event.detail = detail_words("replaced", text_to_cstring(digest_to_hex(replaced)),
-								"by", text_to_cstring(digest_to_hex(request->digest)));
+								"by", text_to_cstring(digest_to_hex(request->digest)), NULL);
 	ledger_append(&event, "superseded", request, identity);
 }
 
@@ -291,7 +291,7 @@ ledger_compensated(const Request *undo, text *intent_id, const Identity *identit
 	first.scope = undo->scope;
 	first.intent_id = intent_id;
 	memcpy(first.digest, undo->digest, DIGEST_LENGTH);
-	event.detail = detail_words("by", text_to_cstring(undo->intent_id), NULL, NULL);
+	event.detail = detail_words("by", text_to_cstring(undo->intent_id), NULL);
 	ledger_append(&event, "compensated", &first, identity);
 }
 

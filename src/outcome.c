@@ -293,7 +293,8 @@ stay_uncertain(Report *report, const char *status, const char *needs)
 		report->receipt.due_at = work->due_at;
 		ledger_put_work(&report->intent);
 	}
-	append(report, "uncertain");
+	/* what was given up stays off the list */
+	append(report, report->intent.open ? "uncertain" : "late_evidence");
 	report->receipt.needs = needs;
 	finish(report, status);
 }
@@ -506,7 +507,7 @@ append(Report *report, const char *kind)
 
 		decided.attempt = report->attempt;
 		decided.detail = detail_words("finding", strcmp(report->outcome, "happened") == 0 ? "found" : "absent",
-									  "reason", report->reason);
+									  "reason", report->reason, NULL);
 		ledger_append(&decided, "decided", &report->intent.request, &report->identity);
 	}
 	receipt->attempt = report->attempt;

@@ -62,6 +62,7 @@ static const struct
 	{OBJECT_TABLE, "timeline", EVERY_MEMBER},
 	{OBJECT_TABLE, "todo", EVERY_MEMBER},
 	{OBJECT_TABLE, "visible_scopes", EVERY_MEMBER},
+	{OBJECT_TABLE, "worklist_disagreements", AUDITOR | OWNER},
 	{OBJECT_FUNCTION, "abandon", APPROVER | OWNER},
 	{OBJECT_FUNCTION, "accepted", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "approve", APPROVER | OWNER},

@@ -123,16 +123,23 @@ hex_member(const char *name, const uint8 *digest)
 }
 
 /*
- * An object of one or two strings; one whose value is NULL is left out.
+ * An object of strings: names and values in turn, ended by a NULL name.  A
+ * value that is NULL is left out.
  */
 Jsonb *
-detail_words(const char *name, const char *value, const char *name2, const char *value2)
+detail_words(const char *name,...)
 {
 	JsonbParseState *state = NULL;
+	va_list		words;
 
+	va_start(words, name);
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	push_word(&state, name, value);
-	push_word(&state, name2, value2);
+	while (name != NULL)
+	{
+		push_word(&state, name, va_arg(words, const char *));
+		name = va_arg(words, const char *);
+	}
+	va_end(words);
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
 }
 

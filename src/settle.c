@@ -275,7 +275,7 @@ static void
 append(Wish *wish, const char *kind)
 {
 	wish->receipt.attempt = wish->intent.open ? wish->intent.work.attempt : 0;
-	wish->receipt.detail = detail_words("reason", text_to_cstring(wish->reason), NULL, NULL);
+	wish->receipt.detail = detail_words("reason", text_to_cstring(wish->reason), NULL);
 	ledger_append(&wish->receipt, kind, &wish->intent.request, &wish->identity);
 }
 

@@ -117,7 +117,8 @@ uncertain_step(const Intent *intent, TimestampTz now, int64 lease_us)
 	Step		step;
 
 	situation.now = now;
-	situation.first_sent_at = work->first_sent_at == NO_TIME ? now : work->first_sent_at;
+	/* should it be unknown, it was sent as early as it could be */
+	situation.first_sent_at = work->first_sent_at == NO_TIME ? intent->recorded_at : work->first_sent_at;
 	situation.quiet_from = work->quiet_from == NO_TIME ? now : work->quiet_from;
 	situation.lease = lease_us;
 	situation.margin = (int64) extaction_retention_margin * USECS_PER_SEC;

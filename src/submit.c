@@ -315,7 +315,11 @@ wait(Submission *submission)
 
 	if (facts->waits && !same && gate != GATE_REJECTED)
 		ledger_supersede(request, facts->waiting_digest, submission->identity);
-	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs);
+	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs,
+								   "requester", text_to_cstring(submission->identity->name),
+								   "compensates", submission->order->compensates
+								   ? text_to_cstring(submission->order->compensates) : NULL, NULL);
+	receipt->due_at = submission->order->not_before;
 	ledger_append(receipt, "blocked", request, submission->identity);
 	if (gate == GATE_REJECTED)
 		return;

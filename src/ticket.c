@@ -201,8 +201,7 @@ give_back(Intent *intent, const Identity *identity, Gate gate)
 			work->gate = gate_name(gate);
 			work->needs = gate_needs(gate);
 		}
-		if (gate != GATE_COUNT)
-			event.detail = detail_words("gate", gate_name(gate), "needs", gate_needs(gate));
+		event.detail = detail_words("state", work->state, "gate", work->gate, "needs", work->needs, NULL);
 		ledger_append(&event, "released", &intent->request, identity);
 	}
 	ledger_put_work(intent);
