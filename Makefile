@@ -41,6 +41,7 @@ OBJS = \
 	src/intent.o \
 	src/step.o \
 	src/submit.o \
+	src/batch.o \
 	src/dispatch.o \
 	src/ticket.o \
 	src/outcome.o \

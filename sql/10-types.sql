@@ -113,3 +113,20 @@ CREATE TYPE extaction.step AS (
 );
 COMMENT ON TYPE extaction.step IS
 'Answer to next_step: approve, send, wait, resend, look, human or done; why; and when (NULL = at once, or nothing to wait for).';
+
+CREATE TYPE extaction.batch_receipt AS (
+    status         text,
+    needs          text,
+    gate           text,
+    total          bigint,
+    created        bigint,
+    replayed       bigint,
+    conflict       bigint,
+    scope          text,
+    batch_id       text,
+    request_digest text,
+    recorded_at    timestamptz,
+    detail         jsonb
+);
+COMMENT ON TYPE extaction.batch_receipt IS
+'Answer to submit_batch. status: created (the list is bound and prepared now), replayed (the same list again), conflict (the batch is bound to another list: nothing was done) or blocked (a gate says no to the whole: nothing was done); created, replayed and conflict count the items.';

@@ -178,10 +178,11 @@ CREATE TABLE extaction.requests (
     role             text             NOT NULL,
     "session_user"   text             NOT NULL,
     actor            text,
+    kind             text COLLATE "C" NOT NULL,
     PRIMARY KEY (scope, request_digest)
 );
 COMMENT ON TABLE extaction.requests IS
-'What was asked for, in full: written by an approval or a refusal, so that both can be read and compared; an approved submit writes the intent instead.';
+'What was asked for, in full: written by an approval or a refusal, so that both can be read and compared; an approved submit writes the intent instead. Of kind ''batch'', intent_id is the batch_id and the payload holds the shared payload and the items.';
 
 CREATE TABLE extaction.approvals (
     scope          text COLLATE "C" NOT NULL,
@@ -219,6 +220,25 @@ CREATE TABLE extaction.revocations (
 );
 COMMENT ON TABLE extaction.revocations IS 'Approvals that were taken back, and why.';
 
+CREATE TABLE extaction.batches (
+    scope            text COLLATE "C" NOT NULL,
+    batch_id         text COLLATE "C" NOT NULL,
+    event_id         bigint           NOT NULL DEFAULT nextval('extaction.event_id_seq'),
+    recorded_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    action           text COLLATE "C" NOT NULL,
+    request_digest   bytea            NOT NULL,
+    approval_id      text COLLATE "C" NOT NULL,
+    total            bigint           NOT NULL,
+    requester        text COLLATE "C" NOT NULL,
+    role             text             NOT NULL,
+    "session_user"   text             NOT NULL,
+    actor            text,
+    not_before       timestamptz,
+    PRIMARY KEY (scope, batch_id)
+);
+COMMENT ON TABLE extaction.batches IS
+'Lists that were approved as a whole and bound to one digest for ever. The list itself is in requests, its items are in intents.';
+
 CREATE TABLE extaction.intents (
     scope              text COLLATE "C" NOT NULL,
     intent_id          text COLLATE "C" NOT NULL,
@@ -246,7 +266,8 @@ CREATE TABLE extaction.intents (
 COMMENT ON TABLE extaction.intents IS
 'One row per intent, bound for ever to one digest and one idempotency key. The row is the intent''s own first event ("prepared"); what came after is in events.';
 
-CREATE INDEX intents_destination ON extaction.intents (scope, destination);
+CREATE INDEX intents_batch ON extaction.intents (scope, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX intents_destination ON extaction.intents (destination, scope);
 
 CREATE TABLE extaction.events (
     scope          text COLLATE "C" NOT NULL,
@@ -300,7 +321,7 @@ CREATE TABLE extaction.worklist (
     PRIMARY KEY (scope, intent_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX worklist_due ON extaction.worklist (due_at);
+CREATE INDEX worklist_due ON extaction.worklist (state, due_at);
 CREATE INDEX worklist_claim ON extaction.worklist (claim_id) WHERE claim_id IS NOT NULL;
 COMMENT ON TABLE extaction.worklist IS
 'One row for every bound intent that still needs something, and nothing else; can be rebuilt from the facts (rebuild_worklist). due_at: when something is next to be done; of one that is being sent or looked up, the end of its lease; infinity where only a human or an approval can go on.';

@@ -285,3 +285,25 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_adopt';
 REVOKE ALL ON FUNCTION extaction.adopt(text, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.adopt(text, timestamptz, timestamptz) IS
 'Says what this database is when it is not where the ledger last was: moved (nothing was lost), restored (from a backup taken at backup_taken_at; what was first submitted before window_until may have gone out), copy (a clone that must not send what the original will). Until then claim and claimed refuse. 22023 bad arguments. The owner of the extension.';
+
+
+--
+-- Functions: one approval over a whole list
+--
+
+CREATE FUNCTION extaction.submit_batch(scope text, batch_id text, action text, payload jsonb, items jsonb,
+                                       approval_id text DEFAULT NULL, not_before timestamptz DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS extaction.batch_receipt
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_submit_batch';
+REVOKE ALL ON FUNCTION extaction.submit_batch(text, text, text, jsonb, jsonb, text, timestamptz, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.submit_batch(text, text, text, jsonb, jsonb, text, timestamptz, text) IS
+'Asks for one action many times under one approval. items: an array of {"intent_id", "destination", "payload"}; an item''s payload is the shared one with its own members laid over it. One digest covers the shared payload and the ordered list. The gates are asked of the whole, all or nothing; then each item is created, replayed or in conflict on its own (view batch_items). 22023 malformed, with the path (items[17].destination), or one intent_id twice. Submitter.';
+
+CREATE FUNCTION extaction.approve_batch_in_advance(scope text, batch_id text, action text, payload jsonb, items jsonb,
+                                                   expires_at timestamptz DEFAULT NULL, approval_id text DEFAULT NULL,
+                                                   note text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS extaction.approval_receipt
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_approve_batch_in_advance';
+REVOKE ALL ON FUNCTION extaction.approve_batch_in_advance(text, text, text, jsonb, jsonb, timestamptz, text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.approve_batch_in_advance(text, text, text, jsonb, jsonb, timestamptz, text, text, text) IS
+'Allows a whole list that nobody has submitted yet (or one that waits: it goes on). status as approve_in_advance. Approver.';

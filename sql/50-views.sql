@@ -64,7 +64,7 @@ COMMENT ON VIEW extaction.intent_status IS
 CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
     SELECT w.scope, encode(w.request_digest, 'hex') AS request_digest,
            CASE w.kind WHEN 'intent' THEN w.id END AS intent_id, CASE w.kind WHEN 'batch' THEN w.id END AS batch_id,
-           r.action, r.destination, r.payload, r.candidate_id, encode(r.candidate_digest, 'hex') AS candidate_digest,
+           r.action, r.destination, CASE r.kind WHEN 'batch' THEN r.payload -> 'payload' ELSE r.payload END AS payload, r.candidate_id, encode(r.candidate_digest, 'hex') AS candidate_digest,
            r.source_id, r.source_version, w.requester AS requested_by, w.since AS waiting_since, w.gate, w.needs,
            cardinality(p.approved_by)::bigint AS approvals, coalesce(a.approvals_required, 1) AS required, p.approved_by,
            coalesce(a.reversible, false) AS reversible,
@@ -77,7 +77,8 @@ CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
                AS same_content_before,
            (SELECT count(*) FROM extaction.events e
             WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'rejected') AS rejected_before,
-           NULL::bigint AS batch_items, NULL::jsonb AS sample
+           CASE r.kind WHEN 'batch' THEN jsonb_array_length(r.payload -> 'items')::bigint END AS batch_items,
+           CASE r.kind WHEN 'batch' THEN jsonb_path_query_array(r.payload, '$.items[0 to 2]') END AS sample
     FROM extaction.waiting w
     JOIN extaction.requests r USING (scope, request_digest)
     JOIN extaction.gates g USING (gate)
@@ -130,6 +131,46 @@ CREATE VIEW extaction.todo WITH (security_barrier) AS
     ORDER BY t.state <> 'uncertain', t.since;
 COMMENT ON VIEW extaction.todo IS
 'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs.';
+
+CREATE VIEW extaction.batch_status WITH (security_barrier) AS
+    SELECT b.scope, b.batch_id, b.action, encode(b.request_digest, 'hex') AS request_digest, b.approval_id, b.requester,
+           b.recorded_at, b.total, s.*
+    FROM extaction.batches b
+    CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE i.state = 'prepared') AS prepared,
+                               count(*) FILTER (WHERE i.state = 'sending') AS sending,
+                               count(*) FILTER (WHERE i.state = 'uncertain') AS uncertain,
+                               count(*) FILTER (WHERE i.state = 'blocked') AS blocked,
+                               count(*) FILTER (WHERE i.state = 'happened') AS happened,
+                               count(*) FILTER (WHERE i.state = 'not_happened') AS not_happened,
+                               b.total - count(*) AS elsewhere,
+                               (SELECT min(e.recorded_at) FROM extaction.events e
+                                JOIN extaction.intents x USING (scope, intent_id)
+                                WHERE x.scope = b.scope AND x.batch_id = b.batch_id AND e.kind = 'sending') AS first_sent_at,
+                               (SELECT max(e.recorded_at) FROM extaction.events e
+                                JOIN extaction.intents x USING (scope, intent_id)
+                                WHERE x.scope = b.scope AND x.batch_id = b.batch_id AND e.kind = 'sending') AS last_sent_at,
+                               min(i.since) FILTER (WHERE i.state = 'uncertain') AS oldest_uncertain
+                        FROM extaction.intent_status i WHERE i.scope = b.scope AND i.batch_id = b.batch_id) s
+    WHERE b.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.batch_status IS
+'Every batch: how many of its items stand where, first and last send, oldest uncertain. elsewhere: items whose intent was bound before, by another batch or a submit of its own.';
+
+CREATE VIEW extaction.batch_items WITH (security_barrier) AS
+    SELECT b.scope, b.batch_id, t.position - 1 AS position, t.item ->> 'intent_id' AS intent_id, t.item ->> 'destination' AS destination,
+           CASE WHEN i.batch_id = b.batch_id THEN 'created'
+                WHEN i.request_digest = encode(extaction.digest(jsonb_build_object(
+                    'v', 'extaction.request.v1', 'scope', b.scope, 'intent_id', t.item -> 'intent_id', 'action', b.action,
+                    'destination', t.item -> 'destination', 'candidate', NULL,
+                    'payload', (r.payload -> 'payload') || coalesce(t.item -> 'payload', '{}'))), 'hex') THEN 'replayed'
+                ELSE 'conflict' END AS status,
+           i.state, i.attempt, i.provider_ref, i.last_code, i.since
+    FROM extaction.batches b
+    JOIN extaction.requests r ON r.scope = b.scope AND r.request_digest = b.request_digest
+    CROSS JOIN LATERAL jsonb_array_elements(r.payload -> 'items') WITH ORDINALITY t (item, position)
+    LEFT JOIN extaction.intent_status i ON i.scope = b.scope AND i.intent_id = t.item ->> 'intent_id'
+    WHERE b.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+COMMENT ON VIEW extaction.batch_items IS
+'Every item of every batch, in its order (position counts from 0, as in items[0]): created by it, replayed (bound before, to the same content) or in conflict (bound before, to another).';
 
 CREATE VIEW extaction.approval_status WITH (security_barrier) AS
     SELECT p.scope, p.approval_id, p.kind, p.id, encode(p.request_digest, 'hex') AS request_digest, p.capability, p.approver, p.note,
@@ -255,7 +296,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     UNION ALL
     SELECT r.scope, r.intent_id, 'request_digest', 'a kept request does not have the digest that it is filed under'
     FROM extaction.requests r
-    WHERE r.scope IN (SELECT scope FROM visible)
+    WHERE r.scope IN (SELECT scope FROM visible) AND r.kind = 'intent'
       AND r.request_digest IS DISTINCT FROM extaction.digest(jsonb_build_object(
             'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', r.intent_id, 'action', r.action,
             'destination', r.destination, 'payload', r.payload,
@@ -282,7 +323,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     SELECT e.scope, e.intent_id, 'event', format('event %s (%s) is about an intent that is not there', e.event_id, e.kind)
     FROM extaction.events e
     LEFT JOIN extaction.intents i ON (i.scope, i.intent_id) = (e.scope, e.intent_id)
-    WHERE e.scope IN (SELECT scope FROM visible) AND i.intent_id IS NULL
+    WHERE e.scope IN (SELECT scope FROM visible) AND e.intent_id <> '' AND i.intent_id IS NULL
       AND e.kind IN ('happened', 'replayed', 'conflict')
     UNION ALL
     SELECT i.scope, i.intent_id, 'fake_task',

@@ -27,3 +27,4 @@ SELECT pg_extension_config_dump('extaction.contracts', 'WHERE NOT shipped');
 SELECT pg_extension_config_dump('extaction.claim_id_seq', '');
 SELECT pg_extension_config_dump('extaction.worklist', '');
 SELECT pg_extension_config_dump('extaction.pauses', '');
+SELECT pg_extension_config_dump('extaction.batches', '');

@@ -54,7 +54,6 @@ static bool already_approved(Approving *approving);
 static void insert_approval(Approving *approving);
 static void go_on(Approving *approving);
 static void prepare_waiting(Approving *approving, const Approval *approval);
-static void prepare_blocked(Approving *approving);
 static void load_approval(Approving *approving);
 static bool insert_revocation(Approving *approving, const text *reason);
 static void say_what_is_out(Approving *approving);
@@ -65,6 +64,7 @@ static Datum approval_receipt_and_leave(FunctionCallInfo fcinfo,
 PG_FUNCTION_INFO_V1(extaction_approve);
 PG_FUNCTION_INFO_V1(extaction_reject);
 PG_FUNCTION_INFO_V1(extaction_approve_in_advance);
+PG_FUNCTION_INFO_V1(extaction_approve_batch_in_advance);
 PG_FUNCTION_INFO_V1(extaction_approve_fake_task);
 PG_FUNCTION_INFO_V1(extaction_revoke_approval);
 
@@ -113,7 +113,8 @@ extaction_reject(PG_FUNCTION_ARGS)
 		approving.status = "rejected";
 		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "rejected", &approving.request, &approving.approver);
-		(void) ledger_stop_waiting(approving.request.scope, "intent", approving.request.intent_id);
+		(void) ledger_stop_waiting(approving.request.scope, subject_kind(&approving.request),
+								   approving.request.intent_id);
 	}
 	else if (strcmp(approving.status, "too_late") == 0)
 		approving.needs = "cancel or revoke_approval: the request is approved and prepared already";
@@ -143,6 +144,35 @@ extaction_approve_in_advance(PG_FUNCTION_ARGS)
 	identity_init(&approving.approver, visit.caller, actor);
 	access_require(&approving.approver, approving.request.scope, "approver");
 	request_complete(&approving.request, &approving.candidate, candidate_id, payload);
+	lock_and_look(&approving);
+	approving.status = why_not(&approving);
+	if (approving.status == NULL)
+		approve(&approving);
+	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
+ * approve_batch_in_advance(scope, batch_id, action, payload, items,
+ * expires_at, approval_id, note, actor) returns approval_receipt
+ */
+Datum
+extaction_approve_batch_in_advance(PG_FUNCTION_ARGS)
+{
+	Approving	approving = {0};
+	text	   *actor = optional_name(fcinfo, 8, "actor");
+	LedgerVisit visit;
+
+	batch_read(&approving.request, name_argument(fcinfo, 0, "scope"),
+			   name_argument(fcinfo, 1, "batch_id"), name_argument(fcinfo, 2, "action"),
+			   document_argument(fcinfo, 3, "payload"), document_argument(fcinfo, 4, "items"));
+	approving.has_end = !PG_ARGISNULL(5);
+	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(5) : NO_TIME;
+	approving.approval_id = optional_name(fcinfo, 6, "approval_id");
+	approving.note = PG_ARGISNULL(7) ? NULL : PG_GETARG_TEXT_PP(7);
+
+	ledger_enter(&visit, LEDGER_DECIDES);
+	identity_init(&approving.approver, visit.caller, actor);
+	access_require(&approving.approver, approving.request.scope, "approver");
 	lock_and_look(&approving);
 	approving.status = why_not(&approving);
 	if (approving.status == NULL)
@@ -218,12 +248,13 @@ lock_and_look(Approving *approving)
 	Request		kept;
 	CandidateRef candidate;
 
-	ledger_lock_subject(request->scope, "intent", request->intent_id, true);
+	ledger_lock_subject(request->scope, subject_kind(request), subject_id(request), true);
 	if (!request_load(&kept, &candidate, &approving->requester, &approving->order,
 					  request->scope, request->digest))
 		approving->order = NO_ORDER;
 	look(approving);
-	(void) intent_lock(&approving->intent, request->scope, request->intent_id);
+	if (!request->whole_batch)
+		(void) intent_lock(&approving->intent, request->scope, request->intent_id);
 }
 
 static void
@@ -242,7 +273,7 @@ why_not(Approving *approving)
 {
 	const Facts *facts = &approving->facts;
 
-	if (facts->bound && (!approving->intent.open ||
+	if (facts->bound && ((!approving->intent.open && !approving->request.whole_batch) ||
 						 memcmp(facts->bound_digest, approving->request.digest, DIGEST_LENGTH) != 0))
 	{
 		approving->needs = approving->intent.open
@@ -326,7 +357,7 @@ already_approved(Approving *approving)
 	static KeptQuery query = {
 		"SELECT a.approval_id, a.expires_at FROM extaction.approvals a"
 		" LEFT JOIN extaction.actions c ON c.action = $9"
-		" WHERE a.scope = $1 AND a.kind = 'intent' AND a.id = $2 AND a.request_digest = $3"
+		" WHERE a.scope = $1 AND a.kind = $10 AND a.id = $2 AND a.request_digest = $3"
 		"   AND a.approver = $4 AND a.capability = coalesce($5, c.capability, c.action)"
 		"   AND a.epoch = (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1)"
 		"   AND NOT EXISTS (SELECT FROM extaction.revocations r"
@@ -334,8 +365,8 @@ already_approved(Approving *approving)
 		"   AND CASE WHEN $6 IS NOT NULL THEN a.approval_id = $6"
 		"            ELSE a.expires_at > clock_timestamp() AND (a.expires_at >= $7 OR NOT $8) END"
 		" ORDER BY a.expires_at DESC LIMIT 1",
-		false, 9, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
-		TEXTOID}, NULL
+		false, 10, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
+		TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -348,6 +379,7 @@ already_approved(Approving *approving)
 	arg_timestamptz(&args, approving->expires_at);
 	arg_bool(&args, approving->has_end);
 	arg_text(&args, approving->request.action);
+	arg_cstring(&args, subject_kind(&approving->request));
 	if (query_run_now(&query, &args) == 0)
 		return false;
 	approving->approval_id = got_text(0, 1);
@@ -366,7 +398,7 @@ insert_approval(Approving *approving)
 		"INSERT INTO extaction.approvals"
 		" (scope, approval_id, kind, id, request_digest, capability, expires_at, epoch,"
 		"  approver, note, role, \"session_user\", actor)"
-		" SELECT $1, coalesce($2, gen_random_uuid()::text), 'intent', $3, $4,"
+		" SELECT $1, coalesce($2, gen_random_uuid()::text), $14, $3, $4,"
 		"  coalesce($5, a.capability, $13),"
 		"  least(CASE WHEN $7 THEN $6 ELSE t.now + coalesce(a.approval_ttl, '24 hours') END,"
 		"        t.now + a.approval_ttl_max),"
@@ -376,8 +408,8 @@ insert_approval(Approving *approving)
 		" LEFT JOIN extaction.actions a ON a.action = $13"
 		" ON CONFLICT (scope, approval_id) DO NOTHING"
 		" RETURNING approval_id, expires_at",
-		false, 13, {TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
-		TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 14, {TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
+		TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -392,6 +424,7 @@ insert_approval(Approving *approving)
 	arg_text(&args, approving->note);
 	arg_identity(&args, &approving->approver);
 	arg_text(&args, approving->request.action);
+	arg_cstring(&args, subject_kind(&approving->request));
 	if (query_run(&query, &args) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -413,10 +446,18 @@ go_on(Approving *approving)
 	Request    *request = &approving->request;
 	Verdict		verdict;
 
+	if (request->whole_batch && facts->bound)
+	{
+		(void) batch_unblock(request, &approving->approver);
+		return;
+	}
 	if (approving->intent.open)
 	{
 		if (strcmp(approving->intent.work.state, "blocked") == 0)
-			prepare_blocked(approving);
+		{
+			intent_unblock(&approving->intent, &approving->approver);
+			approving->needs = approving->intent.work.needs;
+		}
 		return;
 	}
 	if (!facts->waits ||
@@ -441,6 +482,13 @@ prepare_waiting(Approving *approving, const Approval *approval)
 	Request    *request = &approving->request;
 	Receipt		event = NO_RECEIPT;
 
+	if (request->whole_batch)
+	{
+		batch_go_on(request, &approving->facts, approval->approval_id, &approving->requester,
+					&approving->order);
+		approving->facts.bound = true;
+		return;
+	}
 	idempotency_key(&approving->facts.ledger_id, request->scope, request->intent_id,
 					&approving->facts.idempotency_key);
 	if (ledger_bind(request, &approving->facts, approval->approval_id, &approving->requester,
@@ -452,31 +500,30 @@ prepare_waiting(Approving *approving, const Approval *approval)
 }
 
 /*
- * An intent that claim had found blocked is prepared again.
+ * An intent that claim had found blocked is prepared again, if every gate
+ * passes now.
  */
-static void
-prepare_blocked(Approving *approving)
+void
+intent_unblock(Intent *intent, const Identity *approver)
 {
 	Facts		facts;
-	Verdict		verdict = intent_gates(&approving->intent, &facts);
-	Work	   *work = &approving->intent.work;
+	Verdict		verdict = intent_gates(intent, &facts);
+	Work	   *work = &intent->work;
+	Receipt		event = NO_RECEIPT;
 
 	if (verdict.gate == GATE_COUNT)
 	{
-		Receipt		event = NO_RECEIPT;
-
 		work_set_state(work, "prepared", GetCurrentTimestamp());
 		event.approval_id = verdict.approval->approval_id;
 		event.detail = detail_words("state", "prepared", NULL);
-		ledger_append(&event, "released", &approving->request, &approving->approver);
+		ledger_append(&event, "released", &intent->request, approver);
 	}
 	else
 	{
 		work->gate = gate_name(verdict.gate);
 		work->needs = gate_needs(verdict.gate);
-		approving->needs = work->needs;
 	}
-	ledger_put_work(&approving->intent);
+	ledger_put_work(intent);
 }
 
 /*
@@ -498,7 +545,7 @@ extaction_revoke_approval(PG_FUNCTION_ARGS)
 	identity_init(&approving.approver, visit.caller, actor);
 	access_require(&approving.approver, approving.request.scope, "approver");
 	load_approval(&approving);
-	ledger_lock_subject(approving.request.scope, "intent",
+	ledger_lock_subject(approving.request.scope, subject_kind(&approving.request),
 						approving.request.intent_id, true);
 	if (insert_revocation(&approving, reason))
 	{
@@ -506,8 +553,9 @@ extaction_revoke_approval(PG_FUNCTION_ARGS)
 		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "revoked", &approving.request, &approving.approver);
 	}
-	(void) intent_load(&approving.intent, approving.request.scope,
-					   approving.request.intent_id, false);
+	if (!approving.request.whole_batch)
+		(void) intent_load(&approving.intent, approving.request.scope,
+						   approving.request.intent_id, false);
 	say_what_is_out(&approving);
 	look(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
@@ -520,7 +568,7 @@ static void
 load_approval(Approving *approving)
 {
 	static KeptQuery query = {
-		"SELECT a.id, a.request_digest, a.expires_at, r.action, r.destination"
+		"SELECT a.id, a.request_digest, a.expires_at, r.action, r.destination, a.kind = 'batch', r.payload"
 		" FROM extaction.approvals a"
 		" LEFT JOIN extaction.requests r ON r.scope = a.scope AND r.request_digest = a.request_digest"
 		" WHERE a.scope = $1 AND a.approval_id = $2",
@@ -542,6 +590,13 @@ load_approval(Approving *approving)
 	approving->expires_at = got_timestamptz(0, 3);
 	request->action = got_text(0, 4);
 	request->destination = got_text(0, 5);
+	request->whole_batch = got_bool(0, 6);
+	request->payload = got_jsonb(0, 7);
+	if (request->whole_batch)
+	{
+		request->batch_id = request->intent_id;
+		memcpy(request->batch_digest, request->digest, DIGEST_LENGTH);
+	}
 }
 
 /*
@@ -592,11 +647,14 @@ say_what_is_out(Approving *approving)
 	arg_text(&args, approving->request.intent_id);
 	arg_digest(&args, approving->request.digest);
 	approving->status = "revoked";
-	if (query_run_now(&query, &args) == 0)
+	if (approving->request.whole_batch)
+		approving->detail = batch_out(&approving->request);
+	else if (query_run_now(&query, &args) > 0)
+		approving->detail = got_jsonb(0, 1);
+	if (approving->detail == NULL)
 		return;
 	approving->status = "too_late";
 	approving->needs = "an undo, if one is wanted: what was approved has gone out already";
-	approving->detail = got_jsonb(0, 1);
 }
 
 /*
@@ -608,7 +666,8 @@ approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, Ledger
 	TimestampTz now = GetCurrentTimestamp();
 	const Identity *requester = approving->requester.name ? &approving->requester : NULL;
 	int64		approvals = approvals_holding(&approving->facts, requester, now);
-	const char *state = intent_state(&approving->intent, now);
+	const char *state = approving->request.whole_batch && approving->facts.bound
+		? "prepared" : intent_state(&approving->intent, now);
 
 	ledger_leave(visit);
 	{

@@ -46,6 +46,7 @@ static void hash_counted(HashSink *hash, const char *bytes, size_t len);
 static void hash_counted_text(HashSink *hash, const text *str);
 static void write_literal(CanonicalSink *sink, const char *literal);
 static void write_text(CanonicalSink *sink, const text *str);
+static void write_hex(CanonicalSink *sink, const uint8 *digest);
 static void write_candidate(CanonicalSink *sink,
 							const CandidateRef *candidate);
 
@@ -85,6 +86,42 @@ digest_request(Request *request, CanonicalFault *fault)
 		hash_abandon(&hash);
 
 	return status;
+}
+
+/*
+ * The digest of a batch covers its shared payload and, in order, every item's
+ * name and digest: one recipient more or one word changed breaks it.
+ * "digests" are DIGEST_LENGTH bytes each.
+ */
+void
+digest_batch(Request *batch, const text *const *intent_ids, const uint8 *digests,
+			 int count, const uint8 *payload_digest)
+{
+	HashSink	hash;
+	CanonicalSink *sink = &hash.sink;
+	int			i;
+
+	hash_begin(&hash);
+	write_literal(sink, "{\"action\":");
+	write_text(sink, batch->action);
+	write_literal(sink, ",\"batch_id\":");
+	write_text(sink, batch->batch_id);
+	write_literal(sink, ",\"items\":[");
+	for (i = 0; i < count; i++)
+	{
+		write_literal(sink, i == 0 ? "[" : ",[");
+		write_text(sink, intent_ids[i]);
+		write_literal(sink, ",\"");
+		write_hex(sink, digests + (size_t) i * DIGEST_LENGTH);
+		write_literal(sink, "\"]");
+	}
+	write_literal(sink, "],\"payload_digest\":\"");
+	write_hex(sink, payload_digest);
+	write_literal(sink, "\",\"scope\":");
+	write_text(sink, batch->scope);
+	write_literal(sink, ",\"v\":\"extaction.batch.v1\"}");
+	hash_end(&hash, batch->batch_digest);
+	memcpy(batch->digest, batch->batch_digest, DIGEST_LENGTH);
 }
 
 /*
@@ -276,22 +313,31 @@ write_text(CanonicalSink *sink, const text *str)
 static void
 write_candidate(CanonicalSink *sink, const CandidateRef *candidate)
 {
-	char		hex[2 * DIGEST_LENGTH];
-
 	if (candidate == NULL)
 	{
 		write_literal(sink, "null");
 		return;
 	}
-	hex_encode((const char *) candidate->digest, DIGEST_LENGTH, hex);
 
 	write_literal(sink, "{\"candidate_id\":");
 	write_text(sink, candidate->candidate_id);
 	write_literal(sink, ",\"digest\":\"");
-	sink->write(sink, hex, sizeof(hex));
+	write_hex(sink, candidate->digest);
 	write_literal(sink, "\",\"source_id\":");
 	write_text(sink, candidate->source_id);
 	write_literal(sink, ",\"source_version\":");
 	write_text(sink, candidate->source_version);
 	write_literal(sink, "}");
+}
+
+/*
+ * A digest in lower-case hex, without quotes.
+ */
+static void
+write_hex(CanonicalSink *sink, const uint8 *digest)
+{
+	char		hex[2 * DIGEST_LENGTH];
+
+	(void) hex_encode((const char *) digest, DIGEST_LENGTH, hex);
+	sink->write(sink, hex, sizeof(hex));
 }

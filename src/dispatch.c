@@ -222,6 +222,16 @@ claim_due(Claim *claim)
 	MemoryContextDelete(memory);
 }
 
+/*
+ * Is the role a worker in the scope?  IS TRUE keeps the planner from making a
+ * join of it: the scopes are read once, into a hash table.
+ */
+#define WORKS_IN_SQL(scope, role) \
+	"(" scope " IN (SELECT m.scope FROM extaction.scope_members m" \
+	"               WHERE m.capability IN ('worker', 'owner')" \
+	"                 AND pg_get_userbyid(m.member::oid) = m.member_name" \
+	"                 AND pg_has_role(" role ", m.member::oid, 'USAGE'))) IS TRUE"
+
 /* What the caller may claim, of worklist w; parameters $1 to $4. */
 #define CLAIMABLE_SQL \
 	" FROM extaction.worklist w LEFT JOIN extaction.actions a ON a.action = w.action" \
@@ -230,10 +240,7 @@ claim_due(Claim *claim)
 	"                   WHERE p.scope IN ('', w.scope) AND p.action IN ('', w.action))" \
 	"   AND ($2 IS NULL OR w.action = $2) AND ($3 IS NULL OR a.provider = $3)" \
 	"   AND ($4 IS NULL OR w.scope = $4)" \
-	"   AND w.scope IN (SELECT m.scope FROM extaction.scope_members m" \
-	"                   WHERE m.capability IN ('worker', 'owner')" \
-	"                     AND pg_get_userbyid(m.member::oid) = m.member_name" \
-	"                     AND pg_has_role($1, m.member::oid, 'USAGE'))"
+	"   AND " WORKS_IN_SQL("w.scope", "$1")
 
 static int
 fetch_due(Claim *claim, DueItem **items)
@@ -285,9 +292,9 @@ claim_item(Claim *claim, const DueItem *item)
 	Intent		intent;
 	int64		timeout;
 
-	if (!ledger_try_lock_subject(item->scope, "intent", item->intent_id))
-		return;
 	if (!intent_load(&intent, item->scope, item->intent_id, false) || !intent.open)
+		return;
+	if (!ledger_try_lock_subject(item->scope, subject_kind(&intent.request), subject_id(&intent.request)))
 		return;
 	timeout = contract_microseconds(&intent.call_timeout);
 	if (claim->lease_us <= timeout)
@@ -431,7 +438,7 @@ static void
 find_next_due(Claim *claim)
 {
 	static KeptQuery query = {
-		"SELECT greatest(w.due_at, CASE WHEN w.claim_id IS NOT NULL THEN w.lease_until END)"
+		"SELECT w.due_at"
 		CLAIMABLE_SQL
 		"   AND w.state = $5 AND w.claim_id IS NULL AND w.due_at < 'infinity'"
 		" ORDER BY w.due_at LIMIT 1",
@@ -480,11 +487,8 @@ sweep(int64 max, const Identity *identity)
 	static KeptQuery query = {
 		"WITH ended AS ("
 		" SELECT w.scope, w.intent_id FROM extaction.worklist w"
-		" WHERE w.state = 'sending' AND w.due_at <= clock_timestamp() AND w.lease_until <= clock_timestamp()"
-		"   AND w.scope IN (SELECT m.scope FROM extaction.scope_members m"
-		"                   WHERE m.capability IN ('worker', 'owner')"
-		"                     AND pg_get_userbyid(m.member::oid) = m.member_name"
-		"                     AND pg_has_role($1, m.member::oid, 'USAGE'))"
+		" WHERE w.state = 'sending' AND w.due_at <= $5 AND w.lease_until <= $5"
+		"   AND " WORKS_IN_SQL("w.scope", "$1")
 		" ORDER BY w.due_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
 		" swept AS ("
 		" UPDATE extaction.worklist w"
@@ -498,7 +502,7 @@ sweep(int64 max, const Identity *identity)
 		" SELECT s.scope, s.intent_id, 'uncertain', s.attempt, i.request_digest,"
 		"  '{\"evidence\": {\"code\": \"lease_ended\"}}', $3, $4"
 		" FROM swept s JOIN extaction.intents i ON i.scope = s.scope AND i.intent_id = s.intent_id",
-		false, 4, {OIDOID, INT8OID, TEXTOID, TEXTOID}, NULL
+		false, 5, {OIDOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -506,5 +510,6 @@ sweep(int64 max, const Identity *identity)
 	arg_int8(&args, max);
 	arg_text(&args, identity->role_name);
 	arg_text(&args, identity->session_user);
+	arg_timestamptz(&args, GetCurrentTimestamp());
 	return (int64) query_run(&query, &args);
 }

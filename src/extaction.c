@@ -51,4 +51,6 @@ _PG_init(void)
 							0, 24 * 60 * 60, PGC_SUSET, GUC_UNIT_S,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("extaction");
+
+	query_init();
 }

@@ -85,6 +85,16 @@ typedef struct Request
 	Jsonb	   *payload;
 	CandidateRef *candidate;	/* NULL if none */
 	uint8		digest[DIGEST_LENGTH];
+
+	/*
+	 * What approvals of it are bound to: the request itself, or the batch
+	 * that it is an item of.  A whole batch is a request without an intent:
+	 * its intent_id is the batch_id, its destination empty, its payload
+	 * {"items", "payload"}.
+	 */
+	text	   *batch_id;		/* NULL: not of a batch */
+	uint8		batch_digest[DIGEST_LENGTH];
+	bool		whole_batch;
 } Request;
 
 /*
@@ -185,6 +195,7 @@ typedef struct Facts
 	bool		self_approval;
 	int64		approvals_required;
 	text	   *capability;
+	text	   *destination_pattern;
 	/* now, against the request */
 	text	   *rejected;		/* why an approver said no to this digest */
 	Candidate	candidate;
@@ -409,6 +420,9 @@ extern CanonicalStatus digest_request(Request *request,
 extern CanonicalStatus write_request(CanonicalSink *sink,
 									 const Request *request,
 									 CanonicalFault *fault);
+extern void digest_batch(Request *batch, const text *const *intent_ids,
+						 const uint8 *digests, int count,
+						 const uint8 *payload_digest);
 extern void idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 							const text *intent_id, pg_uuid_t *key);
 
@@ -433,6 +447,7 @@ extern bool text_equal(const text *a, const text *b);
 extern bool text_is(const text *a, const char *b);
 
 /* query.c: kept plans, role switch, search_path */
+extern void query_init(void);
 extern void ledger_enter(LedgerVisit *visit, LedgerMode mode);
 extern void ledger_leave(LedgerVisit *visit);
 extern uint64 query_run(KeptQuery *query, QueryArgs *args);
@@ -503,6 +518,9 @@ extern bool intent_load(Intent *intent, text *scope, text *intent_id,
 						bool reads);
 extern bool intent_lock(Intent *intent, text *scope, text *intent_id);
 extern void intent_past(Intent *intent);
+extern const char *subject_kind(const Request *request);
+extern text *subject_id(const Request *request);
+extern const uint8 *subject_digest(const Request *request);
 extern bool request_load(Request *request, CandidateRef *candidate,
 						 Identity *requester, Order *order, text *scope,
 						 const uint8 *digest);
@@ -575,6 +593,34 @@ extern void submit_request(Request *request, const Identity *identity,
 						   text *approval_id, const Order *order,
 						   Receipt *receipt);
 extern void approval_must_hold(const Approval *approval);
+
+/* approve.c: allowing exactly one request */
+extern void intent_unblock(Intent *intent, const Identity *approver);
+
+/* One call of submit or submit_batch. */
+typedef struct Submission
+{
+	Request    *request;
+	const Identity *identity;
+	text	   *approval_id;	/* as the caller named it */
+	const Order *order;
+	Facts		facts;
+	Verdict		verdict;
+	Receipt    *receipt;
+} Submission;
+
+extern void submission_look(Submission *submission);
+extern void submission_wait(Submission *submission);
+
+/* batch.c: one approval over a whole list */
+extern void batch_go_on(const Request *batch, const Facts *facts,
+						const text *approval_id, const Identity *requester,
+						const Order *order);
+extern Jsonb *batch_out(const Request *batch);
+extern int64 batch_unblock(const Request *batch, const Identity *approver);
+extern void batch_read(Request *batch, text *scope, text *batch_id,
+					   text *action, Jsonb *payload, Jsonb *items);
+extern bool batch_destinations_allowed(const Request *batch, const text *pattern);
 
 /* dispatch.c: going out */
 extern void require_plain_transaction(const char *function);

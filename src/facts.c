@@ -32,6 +32,7 @@ enum
 	COL_APPROVALS_REQUIRED,
 	COL_SELF_APPROVAL,
 	COL_DESTINATION_ALLOWED,
+	COL_DESTINATION_PATTERN,
 	COL_CANDIDATE_REVISION,
 	COL_CANDIDATE_DIGEST,
 	COL_CANDIDATE_SOURCE,
@@ -68,9 +69,9 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 	static KeptQuery query = {
 		"SELECT l.ledger_id, " ACCESS_SQL("$3", "$1", "'submitter,owner'") ","
 		" a.enabled, coalesce(a.capability, a.action), a.approvals_required, a.self_approval,"
-		" a.destination_pattern IS NULL OR $5 ~ a.destination_pattern,"
+		" a.destination_pattern IS NULL OR $5 ~ a.destination_pattern, a.destination_pattern,"
 		" c.revision, c.digest, c.source_id, c.source_version, s.source_version,"
-		" i.request_digest, i.idempotency_key, o.detail ->> 'provider_ref',"
+		" coalesce(i.request_digest, b.request_digest), i.idempotency_key, o.detail ->> 'provider_ref',"
 		" w.request_digest, w.gate, n.reason, k.version, k.shipped, l.window_until, l.backup_taken_at,"
 		" p.approval_id, p.request_digest, p.approver, p.capability,"
 		" CASE WHEN p.epoch = l.epoch THEN p.expires_at ELSE '-infinity' END,"
@@ -86,33 +87,39 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		"                    WHERE s.scope = $1 AND s.source_id = $7"
 		"                    ORDER BY s.event_id DESC LIMIT 1) s ON true"
 		" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2"
+		" LEFT JOIN extaction.batches b ON b.scope = $1 AND b.batch_id = $11"
 		" LEFT JOIN LATERAL (SELECT e.detail FROM extaction.events e"
 		"                    WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.kind = 'happened'"
 		"                    ORDER BY e.event_id DESC LIMIT 1) o ON true"
 		" LEFT JOIN LATERAL (SELECT e.detail ->> 'reason' AS reason FROM extaction.events e"
-		"                    WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = 'rejected'"
+		"                    WHERE e.scope = $1 AND e.intent_id = CASE $9 WHEN 'batch' THEN '' ELSE $10 END"
+		"                      AND e.kind = 'rejected'"
 		"                      AND e.request_digest = $8 ORDER BY e.event_id DESC LIMIT 1) n ON true"
 		" LEFT JOIN LATERAL (SELECT k.version, k.shipped FROM extaction.contracts k"
 		"                    WHERE k.provider = a.provider AND k.operation = a.operation"
 		"                      AND k.valid_from <= clock_timestamp()"
 		"                    ORDER BY k.valid_from DESC, k.version DESC, k.shipped LIMIT 1) k ON true"
-		" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = 'intent' AND w.id = $2"
-		" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = 'intent' AND p.id = $2"
+		" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = $9 AND w.id = $10"
+		" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $9 AND p.id = $10"
 		" LEFT JOIN extaction.revocations r ON r.scope = $1 AND r.approval_id = p.approval_id"
 		" ORDER BY p.event_id",
-		false, 8, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID}, NULL
+		false, 11, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID,
+		TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 	int			i;
 
 	arg_text(&args, request->scope);
-	arg_text(&args, request->intent_id);
+	arg_text(&args, request->whole_batch ? NULL : request->intent_id);
 	arg_oid(&args, identity->role);
 	arg_cstring(&args, catalogue_action);
 	arg_text(&args, request->destination);
 	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
 	arg_text(&args, request->candidate ? request->candidate->source_id : NULL);
-	arg_digest(&args, request->digest);
+	arg_digest(&args, subject_digest(request));
+	arg_cstring(&args, subject_kind(request));
+	arg_text(&args, subject_id(request));
+	arg_text(&args, request->whole_batch ? request->batch_id : NULL);
 
 	memset(facts, 0, sizeof(Facts));
 	facts->napprovals = (int) query_run_now(&query, &args);
@@ -124,11 +131,13 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 	for (i = 0; i < facts->napprovals; i++)
 		read_approval(&facts->approvals[i], i, request);
 
+	if (request->whole_batch)
+		facts->destination_allowed = batch_destinations_allowed(request, facts->destination_pattern);
 	for (i = 0; i < facts->napprovals; i++)
 		if (!facts->approvals[i].same_request &&
 			approval_is_tried(facts, &facts->approvals[i], approval_id))
 			read_differences(&facts->approvals[i], request);
-	if (facts->bound && IsolationUsesXactSnapshot())
+	if (facts->bound && !request->whole_batch && IsolationUsesXactSnapshot())
 		check_own_snapshot(request);
 }
 
@@ -148,6 +157,7 @@ read_catalogue(Facts *facts)
 	facts->approvals_required = got_int8(0, COL_APPROVALS_REQUIRED);
 	facts->self_approval = got_bool(0, COL_SELF_APPROVAL);
 	facts->destination_allowed = got_bool(0, COL_DESTINATION_ALLOWED);
+	facts->destination_pattern = got_text(0, COL_DESTINATION_PATTERN);
 }
 
 /*
@@ -167,10 +177,9 @@ read_present(Facts *facts)
 	facts->source_version = got_text(0, COL_SOURCE_VERSION);
 	facts->bound = !got_null(0, COL_BOUND_DIGEST);
 	if (facts->bound)
-	{
 		got_digest(0, COL_BOUND_DIGEST, facts->bound_digest);
+	if (!got_null(0, COL_KEY))
 		got_uuid(0, COL_KEY, &facts->idempotency_key);
-	}
 	facts->provider_ref = got_text(0, COL_PROVIDER_REF);
 	facts->waits = !got_null(0, COL_WAITING_DIGEST);
 	if (facts->waits)
@@ -194,7 +203,7 @@ read_approval(Approval *approval, int row, const Request *request)
 	approval->revoked = got_bool(row, COL_REVOKED);
 	approval->revoked_reason = got_text(row, COL_REVOKED_REASON);
 	got_digest(row, COL_APPROVAL_DIGEST, approval->digest);
-	approval->same_request = memcmp(approval->digest, request->digest, DIGEST_LENGTH) == 0;
+	approval->same_request = memcmp(approval->digest, subject_digest(request), DIGEST_LENGTH) == 0;
 }
 
 /*

@@ -36,6 +36,7 @@ enum
 	COL_PAYLOAD,
 	COL_APPROVAL_ID,
 	COL_BATCH_ID,
+	COL_BATCH_DIGEST,
 	COL_KEY,
 	COL_REQUESTER,
 	COL_ROLE,
@@ -86,7 +87,7 @@ enum
 
 #define INTENT_SQL \
 	"SELECT i.request_digest, i.event_id, i.recorded_at, i.action, i.destination, i.payload," \
-	" i.approval_id, i.batch_id, i.idempotency_key, i.requester, i.role, i.\"session_user\", i.actor," \
+	" i.approval_id, i.batch_id, b.request_digest, i.idempotency_key, i.requester, i.role, i.\"session_user\", i.actor," \
 	" i.contract_version, i.contract_shipped," \
 	" c.candidate_id, c.digest, c.source_id, c.source_version," \
 	" a.provider, a.operation, a.max_attempts, a.retry_delay, a.call_timeout," \
@@ -99,6 +100,7 @@ enum
 	" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2" \
 	" LEFT JOIN extaction.candidates c ON c.scope = i.scope AND c.candidate_id = i.candidate_id" \
 	"  AND c.revision = i.candidate_revision" \
+	" LEFT JOIN extaction.batches b ON b.scope = i.scope AND b.batch_id = i.batch_id" \
 	" LEFT JOIN extaction.actions a ON a.action = i.action" \
 	" LEFT JOIN extaction.worklist w ON w.scope = i.scope AND w.intent_id = i.intent_id" \
 	" LEFT JOIN LATERAL (SELECT e.* FROM extaction.events e" \
@@ -175,6 +177,11 @@ read_binding(Intent *intent)
 	intent->recorded_at = got_timestamptz(0, COL_RECORDED_AT);
 	intent->approval_id = got_text(0, COL_APPROVAL_ID);
 	intent->batch_id = got_text(0, COL_BATCH_ID);
+	if (!got_null(0, COL_BATCH_DIGEST))
+	{
+		request->batch_id = intent->batch_id;
+		got_digest(0, COL_BATCH_DIGEST, request->batch_digest);
+	}
 	got_uuid(0, COL_KEY, &intent->idempotency_key);
 	identity_stored(&intent->requester, got_text(0, COL_REQUESTER), got_text(0, COL_ROLE),
 					got_text(0, COL_SESSION_USER), got_text(0, COL_ACTOR));
@@ -350,6 +357,27 @@ intent_past(Intent *intent)
 }
 
 /*
+ * What approvals of a request are bound to: an intent or a batch.
+ */
+const char *
+subject_kind(const Request *request)
+{
+	return request->batch_id ? "batch" : "intent";
+}
+
+text *
+subject_id(const Request *request)
+{
+	return request->batch_id ? request->batch_id : request->intent_id;
+}
+
+const uint8 *
+subject_digest(const Request *request)
+{
+	return request->batch_id ? request->batch_digest : request->digest;
+}
+
+/*
  * A request as it was kept for those who decide about it; and if it waits, who
  * asked for it (else requester->name is NULL).
  */
@@ -360,9 +388,9 @@ request_load(Request *request, CandidateRef *candidate, Identity *requester,
 	static KeptQuery query = {
 		"SELECT r.intent_id, r.action, r.destination, r.payload, r.candidate_id, r.candidate_digest,"
 		" r.source_id, r.source_version, w.requester, w.role, w.\"session_user\", w.actor,"
-		" w.not_before, w.compensates"
+		" w.not_before, w.compensates, r.kind = 'batch'"
 		" FROM extaction.requests r"
-		" LEFT JOIN extaction.waiting w ON w.scope = r.scope AND w.kind = 'intent' AND w.id = r.intent_id"
+		" LEFT JOIN extaction.waiting w ON w.scope = r.scope AND w.kind = r.kind AND w.id = r.intent_id"
 		"  AND w.request_digest = r.request_digest"
 		" WHERE r.scope = $1 AND r.request_digest = $2",
 		false, 2, {TEXTOID, BYTEAOID}, NULL
@@ -391,6 +419,12 @@ request_load(Request *request, CandidateRef *candidate, Identity *requester,
 	requester->name = NULL;
 	if (!got_null(0, 9))
 		identity_stored(requester, got_text(0, 9), got_text(0, 10), got_text(0, 11), got_text(0, 12));
+	request->whole_batch = got_bool(0, 15);
+	if (request->whole_batch)
+	{
+		request->batch_id = request->intent_id;
+		memcpy(request->batch_digest, digest, DIGEST_LENGTH);
+	}
 	order->batch_id = NULL;
 	order->not_before = got_timestamptz(0, 13);
 	order->compensates = got_text(0, 14);

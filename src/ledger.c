@@ -156,16 +156,16 @@ ledger_append(Receipt *receipt, const char *kind, const Request *request,
 	static KeptQuery query = {
 		"INSERT INTO extaction.events"
 		" (scope, intent_id, kind, attempt, request_digest, approval_id, detail,"
-		"  due_at, lease_until, role, \"session_user\", actor)"
-		" VALUES ($1, $2, $3, nullif($4, 0), $5, $6, $7, $8, $9, $10, $11, $12)"
+		"  due_at, lease_until, role, \"session_user\", actor, batch_id)"
+		" VALUES ($1, $2, $3, nullif($4, 0), $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 		" RETURNING event_id, recorded_at",
-		false, 12, {TEXTOID, TEXTOID, TEXTOID, INT8OID, BYTEAOID, TEXTOID, JSONBOID,
-		TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 13, {TEXTOID, TEXTOID, TEXTOID, INT8OID, BYTEAOID, TEXTOID, JSONBOID,
+		TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_text(&args, request->scope);
-	arg_text(&args, request->intent_id);
+	arg_text(&args, request->whole_batch ? cstring_to_text("") : request->intent_id);
 	arg_cstring(&args, kind);
 	arg_int8(&args, receipt->attempt);
 	arg_digest(&args, request->digest);
@@ -174,6 +174,7 @@ ledger_append(Receipt *receipt, const char *kind, const Request *request,
 	arg_timestamptz(&args, receipt->due_at);
 	arg_timestamptz(&args, receipt->lease_until);
 	arg_identity(&args, identity);
+	arg_text(&args, request->batch_id);
 	(void) query_run(&query, &args);
 	receipt->receipt_id = got_int8(0, 1);
 	receipt->recorded_at = got_timestamptz(0, 2);
@@ -189,11 +190,11 @@ ledger_keep_request(const Request *request, const Identity *identity)
 		"INSERT INTO extaction.requests"
 		" (scope, request_digest, intent_id, action, destination, payload,"
 		"  candidate_id, candidate_digest, source_id, source_version,"
-		"  role, \"session_user\", actor)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+		"  role, \"session_user\", actor, kind)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 		" ON CONFLICT (scope, request_digest) DO NOTHING",
-		false, 13, {TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID,
-		TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 14, {TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID,
+		TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	const CandidateRef *candidate = request->candidate;
 	QueryArgs	args = {0};
@@ -209,6 +210,7 @@ ledger_keep_request(const Request *request, const Identity *identity)
 	arg_text(&args, candidate ? candidate->source_id : NULL);
 	arg_text(&args, candidate ? candidate->source_version : NULL);
 	arg_identity(&args, identity);
+	arg_cstring(&args, request->whole_batch ? "batch" : "intent");
 	(void) query_run(&query, &args);
 }
 
@@ -224,14 +226,14 @@ ledger_wait(const Request *request, Gate gate, const Identity *requester,
 		"INSERT INTO extaction.waiting AS w"
 		" (scope, kind, id, request_digest, gate, needs, requester, role, \"session_user\", actor,"
 		"  not_before, compensates)"
-		" VALUES ($1, 'intent', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+		" VALUES ($1, $12, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 		" ON CONFLICT (scope, kind, id) DO UPDATE SET request_digest = excluded.request_digest,"
 		"  gate = excluded.gate, needs = excluded.needs, requester = excluded.requester,"
 		"  role = excluded.role, \"session_user\" = excluded.\"session_user\", actor = excluded.actor,"
 		"  not_before = excluded.not_before, compensates = excluded.compensates,"
 		"  since = CASE WHEN w.request_digest = excluded.request_digest THEN w.since ELSE excluded.since END",
-		false, 11, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
-		TIMESTAMPTZOID, TEXTOID}, NULL
+		false, 12, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
+		TIMESTAMPTZOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -244,6 +246,7 @@ ledger_wait(const Request *request, Gate gate, const Identity *requester,
 	arg_identity(&args, requester);
 	arg_timestamptz(&args, order->not_before);
 	arg_text(&args, order->compensates);
+	arg_cstring(&args, request->whole_batch ? "batch" : "intent");
 	(void) query_run(&query, &args);
 }
 

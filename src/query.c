@@ -14,8 +14,9 @@
  * made: a kept plan is analysed again under the search_path of the moment,
  * and would then pick up an operator that the caller has put there.
  *
- * Plans are generic, and made with sequential scans off: a plan made while a
- * table was nearly empty must not crawl through it when it has grown.
+ * Plans are generic and kept, so they are made as if every table of ours were
+ * large: a plan made while a table was nearly empty, when any index is as good
+ * as another, would crawl through it when it has grown.
  *
  * Copyright (c) 2026, the extaction authors
  *
@@ -28,6 +29,7 @@
 #include "catalog/pg_class.h"
 #include "extaction.h"
 #include "miscadmin.h"
+#include "optimizer/plancat.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -36,11 +38,25 @@
 
 #define SAFE_SEARCH_PATH "pg_catalog, pg_temp"
 
+/* What a table is taken for when a kept plan is made. */
+#define LARGE_TUPLES 10000000.0
+#define LARGE_PAGES 200000
+#define LARGE_INDEX_PAGES 50000
+#define LARGE_INDEX_HEIGHT 3
+
+static bool planning_kept = false;
+static get_relation_info_hook_type next_relation_info_hook = NULL;
+
 static Oid	extension_owner(void);
 static void set_for_visit(const char *name, const char *value);
 static void be_durable(void);
 static void add_hint(void *arg);
 static uint64 run(KeptQuery *query, QueryArgs *args, Snapshot snapshot);
+static int	execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot);
+static int	plan_and_execute(KeptQuery *query, QueryArgs *args,
+							 Snapshot snapshot);
+static void assume_large(PlannerInfo *root, Oid relid, bool inhparent,
+						 RelOptInfo *rel);
 static void prepare(KeptQuery *query);
 static void add_arg(QueryArgs *args, Datum value, bool isnull);
 
@@ -172,30 +188,93 @@ static uint64
 run(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 {
 	MemoryContext caller_memory = CurrentMemoryContext;
-	int			planning_level = 0;
 	int			result;
 
 	Assert(args->count == query->nargs);
-	if (query->plan == NULL || !SPI_plan_is_valid(query->plan))
-	{
-		planning_level = NewGUCNestLevel();
-		set_for_visit("enable_seqscan", "off");
-		if (query->plan == NULL)
-			prepare(query);
-	}
-
-	result = SPI_execute_snapshot(query->plan, args->values, args->nulls,
-								  snapshot, InvalidSnapshot,
-								  query->reads, true, 0);
+	if (query->plan != NULL && SPI_plan_is_valid(query->plan))
+		result = execute(query, args, snapshot);
+	else
+		result = plan_and_execute(query, args, snapshot);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_snapshot failed: %s",
 			 SPI_result_code_string(result));
-
-	if (planning_level > 0)
-		AtEOXact_GUC(false, planning_level);
 	/* SPI has left us in its own memory */
 	MemoryContextSwitchTo(caller_memory);
 	return SPI_processed;
+}
+
+static int
+execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
+{
+	return SPI_execute_snapshot(query->plan, args->values, args->nulls,
+								snapshot, InvalidSnapshot,
+								query->reads, true, 0);
+}
+
+/*
+ * The first run in a session, or the first after something that the plan
+ * rests on has changed.  We want to walk an index from where we are, never to
+ * gather what is there.  With such estimates a plan looks dear enough to
+ * compile, which it is not.
+ */
+static int
+plan_and_execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
+{
+	int			level = NewGUCNestLevel();
+	int			result;
+
+	set_for_visit("enable_seqscan", "off");
+	set_for_visit("enable_bitmapscan", "off");
+	set_for_visit("enable_sort", "off");
+	set_for_visit("jit", "off");
+	planning_kept = true;
+	PG_TRY();
+	{
+		if (query->plan == NULL)
+			prepare(query);
+		result = execute(query, args, snapshot);
+	}
+	PG_FINALLY();
+	{
+		planning_kept = false;
+	}
+	PG_END_TRY();
+	AtEOXact_GUC(false, level);
+	return result;
+}
+
+/*
+ * Called when the library is loaded.
+ */
+void
+query_init(void)
+{
+	next_relation_info_hook = get_relation_info_hook;
+	get_relation_info_hook = assume_large;
+}
+
+/*
+ * Planner hook: for our own kept plans, and for nobody else's.
+ */
+static void
+assume_large(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (next_relation_info_hook)
+		next_relation_info_hook(root, relid, inhparent, rel);
+	if (!planning_kept || get_rel_namespace(relid) != get_namespace_oid("extaction", true))
+		return;
+	rel->tuples = Max(rel->tuples, LARGE_TUPLES);
+	rel->pages = Max(rel->pages, LARGE_PAGES);
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		index->tuples = Max(index->tuples, LARGE_TUPLES);
+		index->pages = Max(index->pages, LARGE_INDEX_PAGES);
+		index->tree_height = Max(index->tree_height, LARGE_INDEX_HEIGHT);
+	}
 }
 
 static void

@@ -22,23 +22,9 @@
 #include "extaction.h"
 #include "utils/builtins.h"
 
-/* One call of submit. */
-typedef struct Submission
-{
-	Request    *request;
-	const Identity *identity;
-	text	   *approval_id;
-	const Order *order;
-	Facts		facts;
-	Verdict		verdict;
-	Receipt    *receipt;
-} Submission;
-
 static bool answer_at_once(Submission *submission);
-static void look(Submission *submission);
 static void answer_bound(Submission *submission);
 static bool create(Submission *submission);
-static void wait(Submission *submission);
 static const char *needs_of(const Submission *submission);
 static const char *conflict_needs(const Request *bound, const Request *asked);
 
@@ -156,7 +142,7 @@ submit_request(Request *request, const Identity *identity, text *approval_id,
 		return;
 	ledger_lock_subject(request->scope, "intent", request->intent_id, true);
 	if (!answer_at_once(&submission))
-		wait(&submission);
+		submission_wait(&submission);
 }
 
 /*
@@ -165,7 +151,7 @@ submit_request(Request *request, const Identity *identity, text *approval_id,
 static bool
 answer_at_once(Submission *submission)
 {
-	look(submission);
+	submission_look(submission);
 	if (submission->facts.bound)
 	{
 		answer_bound(submission);
@@ -174,8 +160,11 @@ answer_at_once(Submission *submission)
 	return submission->verdict.gate == GATE_COUNT && create(submission);
 }
 
-static void
-look(Submission *submission)
+/*
+ * What the ledger and its gates say now.
+ */
+void
+submission_look(Submission *submission)
 {
 	Request    *request = submission->request;
 
@@ -253,7 +242,7 @@ create(Submission *submission)
 	if (!ledger_bind(request, &submission->facts, approval->approval_id,
 					 submission->identity, submission->order, true, receipt))
 	{
-		look(submission);
+		submission_look(submission);
 		answer_bound(submission);
 		return true;
 	}
@@ -289,8 +278,8 @@ approval_must_hold(const Approval *approval)
  * again appends nothing; another content takes the place of the first, and
  * its caller is told so.  What an approver has rejected does not wait again.
  */
-static void
-wait(Submission *submission)
+void
+submission_wait(Submission *submission)
 {
 	Request    *request = submission->request;
 	Receipt    *receipt = submission->receipt;
