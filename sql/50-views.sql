@@ -337,7 +337,10 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
            ON (t0.scope, t0.intent_id) = (i.scope, i.intent_id)
     CROSS JOIN LATERAL (SELECT coalesce(x0.n, 0) AS n) x
     CROSS JOIN LATERAL (SELECT coalesce(t0.n, 0) AS n) t
-    WHERE i.scope IN (SELECT scope FROM visible) AND i.action = 'create_fake_task' AND (h.n, x.n, t.n) <> (1, 1, 1)
+    WHERE i.scope IN (SELECT scope FROM visible) AND i.action = 'create_fake_task'
+      AND EXISTS (SELECT FROM extaction.fake_task_requests q
+                  WHERE q.scope = i.scope AND q.intent_id = i.intent_id AND q.answer = 'created')
+      AND (h.n, x.n, t.n) <> (1, 1, 1)
     UNION ALL
     SELECT NULL, NULL, 'guard', format('table %s is not guarded: see repair_guards()', f)
     FROM extaction.fact_tables() f

@@ -6,7 +6,7 @@
 CREATE VIEW extaction.folded_worklist AS
     SELECT f.*
     FROM (SELECT i.scope, i.intent_id,
-                 CASE WHEN i.action = 'create_fake_task' THEN NULL      -- done in the transaction that bound it
+                 CASE WHEN s.happened THEN NULL
                       WHEN l.kind IS NULL THEN CASE WHEN w.window_until IS NULL THEN 'prepared' ELSE 'uncertain' END
                       WHEN l.kind = 'released' THEN l.detail ->> 'state'
                       WHEN l.kind = 'not_happened' THEN CASE WHEN l.due_at IS NOT NULL THEN 'prepared' END
@@ -36,7 +36,8 @@ CREATE VIEW extaction.folded_worklist AS
           LEFT JOIN LATERAL (SELECT min(r.backup_taken_at) AS backup_taken_at FROM extaction.ledger r
                              WHERE r.kind = 'restored' AND r.recorded_at > i.recorded_at) w0 ON true
           CROSS JOIN LATERAL (
-              SELECT max(e.attempt) AS attempt,
+              SELECT coalesce(bool_or(e.kind = 'happened'), false) AS happened,
+                     max(e.attempt) AS attempt,
                      min(e.recorded_at) FILTER (WHERE e.kind = 'sending' AND NOT e.given_back) AS first_sent_at,
                      max(e.lease_until) AS quiet_from,
                      (array_agg(e.detail #>> '{evidence,code}' ORDER BY e.event_id DESC)
@@ -70,11 +71,21 @@ CREATE VIEW extaction.folded_waiting AS
            b.role, b."session_user", b.actor, b.due_at AS not_before, b.detail ->> 'compensates' AS compensates
     FROM (SELECT DISTINCT ON (e.scope, e.intent_id) e.*
           FROM extaction.events e
-          WHERE e.kind IN ('blocked', 'cancelled', 'rejected', 'abandoned', 'happened', 'replayed')
+          WHERE e.kind IN ('blocked', 'cancelled', 'rejected', 'abandoned', 'happened', 'replayed') AND e.intent_id <> ''
             AND NOT (e.kind = 'blocked' AND e.detail ->> 'gate' = 'rejected')
           ORDER BY e.scope, e.intent_id, e.event_id DESC) b
     LEFT JOIN extaction.intents i ON i.scope = b.scope AND i.intent_id = b.intent_id
-    WHERE b.kind = 'blocked' AND (i.intent_id IS NULL OR i.action = 'create_fake_task');
+    WHERE b.kind = 'blocked' AND (i.intent_id IS NULL OR b.detail ? 'requester')
+    UNION ALL
+    SELECT b.scope, 'batch', b.batch_id, b.request_digest, b.detail ->> 'gate', b.detail ->> 'needs',
+           coalesce(b.detail ->> 'requester', b.role), b.recorded_at, b.role, b."session_user", b.actor, b.due_at, NULL
+    FROM (SELECT DISTINCT ON (e.scope, e.batch_id) e.*
+          FROM extaction.events e
+          WHERE e.kind IN ('blocked', 'rejected') AND e.intent_id = ''
+            AND NOT (e.kind = 'blocked' AND e.detail ->> 'gate' = 'rejected')
+          ORDER BY e.scope, e.batch_id, e.event_id DESC) b
+    WHERE b.kind = 'blocked'
+      AND NOT EXISTS (SELECT FROM extaction.batches t WHERE t.scope = b.scope AND t.batch_id = b.batch_id);
 COMMENT ON VIEW extaction.folded_waiting IS
 'What "waiting" should be by the facts: see folded_worklist.';
 

@@ -342,7 +342,7 @@ approve(Approving *approving)
 		ledger_append(&event, "approved", &approving->request, &approving->approver);
 	}
 	look(approving);
-	if (!text_is(approving->request.action, FAKE_TASK_ACTION))
+	if (!is_task_request(approving->request.payload))
 		go_on(approving);
 	if (GetCurrentTimestamp() >= approving->expires_at)
 		approving->needs = "a later expires_at: this approval has ended already";

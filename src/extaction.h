@@ -639,6 +639,7 @@ extern Jsonb *detail_evidence(const Jsonb *evidence, const text *provider_ref,
 extern Jsonb *detail_words(const char *name,...);
 
 /* task_request.c: the document task-request.v1 */
+extern bool is_task_request(const Jsonb *document);
 extern void task_request_read(TaskRequest *task, Jsonb *document);
 extern void task_request_require_provider(const TaskRequest *task);
 extern void task_request_as_request(Request *request, TaskRequest *task,

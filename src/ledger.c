@@ -486,6 +486,12 @@ row_as_jsonb(HeapTuple tuple, TupleDesc desc)
 	};
 	QueryArgs	args = {0};
 
+	if (query.plan != NULL && query.argtypes[0] != desc->tdtypeid)
+	{
+		/* the extension was dropped and created again in this session */
+		SPI_freeplan(query.plan);
+		query.plan = NULL;
+	}
 	query.argtypes[0] = desc->tdtypeid;
 	args.values[0] = heap_copy_tuple_as_datum(tuple, desc);
 	args.nulls[0] = ' ';

@@ -72,6 +72,22 @@ static const Member task_request[] = {
 };
 
 /*
+ * Is this a request to the fake provider, which the caller submits again when
+ * it is approved, and not one that goes on by itself?
+ */
+bool
+is_task_request(const Jsonb *document)
+{
+	JsonbValue	value;
+
+	return JB_ROOT_IS_OBJECT(document) &&
+		getKeyJsonValueFromContainer((JsonbContainer *) &document->root, "schema_version",
+									 (int) strlen("schema_version"), &value) != NULL &&
+		value.type == jbvString &&
+		version_fault(value.val.string.val, value.val.string.len) == NULL;
+}
+
+/*
  * Checks a document and takes it apart.
  */
 void
