@@ -27,8 +27,8 @@ CREATE FUNCTION regress_back_ask(scope text, action text, intent_id text DEFAULT
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM extaction.create_scope(scope);
-    PERFORM extaction.approve_in_advance(scope, intent_id, action, 'adabackexample.org', '{"n": 1}', expires_at => clock_timestamp() + expires);
-    RETURN (SELECT r.status || ' ' || r.state FROM extaction.submit(scope, intent_id, action, 'adabackexample.org', '{"n": 1}') r);
+    PERFORM extaction.approve_in_advance(scope, intent_id, action, 'ada@example.org', '{"n": 1}', expires_at => clock_timestamp() + expires);
+    RETURN (SELECT r.status || ' ' || r.state FROM extaction.submit(scope, intent_id, action, 'ada@example.org', '{"n": 1}') r);
 END $$;
 -- Claims in a scope: how many.
 CREATE FUNCTION regress_back_claim(scope text, step text DEFAULT 'send', lease interval DEFAULT '1 min') RETURNS bigint
