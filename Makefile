@@ -58,11 +58,29 @@ PG_CFLAGS = -Wall -Wextra $(WERROR) -Wno-unused-parameter
 # The tests, in the order in which they run.
 REGRESS = \
 	install \
+	chapter_one \
+	broken \
+	documents \
+	access \
+	hostile \
+	guards \
 	canonical \
 	digest
 REGRESS_OPTS = --inputdir=test
 
-ISOLATION =
+ISOLATION = \
+	toolbox \
+	submit-submit \
+	submit-submit-rr \
+	submit-revoke \
+	submit-change \
+	submit-savepoint \
+	blocked-blocked \
+	propose-propose \
+	observe-observe \
+	approve-approve \
+	create-scope \
+	grant-grant
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 PROVE_TESTS = $(wildcard test/t/*.pl)
