@@ -65,7 +65,7 @@ REGRESS = \
 	hostile \
 	guards \
 	canonical \
-	digest
+	contract
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \

@@ -16,6 +16,9 @@ BEGIN
 END
 $$;
 
+-- Nor may a name below be found in the schema of pgcrypto, which CREATE EXTENSION has put on the search_path.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 REVOKE ALL ON SCHEMA extaction FROM PUBLIC;
 
 

@@ -39,7 +39,7 @@ CREATE TABLE extaction.scope_members (
     vouches_for text,
     recorded_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     granted_by  text             NOT NULL,
-    PRIMARY KEY (scope, member, capability)
+    PRIMARY KEY (scope, member_name, capability)
 );
 COMMENT ON TABLE extaction.scope_members IS
 'Who may do what in a scope, now. A row counts only while member and member_name agree: a dropped role is dumped as a bare number, which another cluster may have given to somebody else.';

@@ -14,6 +14,12 @@ REVOKE ALL ON FUNCTION extaction.digest(jsonb) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.digest(jsonb) IS
 'SHA-256 (32 bytes) of the canonical text in UTF-8. Errors as canonical. Any member of a scope.';
 
+CREATE FUNCTION extaction.stored_digest(document jsonb) RETURNS bytea
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'extaction_stored_digest';
+REVOKE ALL ON FUNCTION extaction.stored_digest(jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.stored_digest(jsonb) IS
+'The digest of a document that was taken once, for verify(): of any size, and NULL instead of an error if it has none (then somebody changed it). Auditor or owner.';
+
 CREATE FUNCTION extaction.strict_json(document text) RETURNS jsonb
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'extaction_strict_json';
 REVOKE ALL ON FUNCTION extaction.strict_json(text) FROM PUBLIC;
@@ -39,7 +45,7 @@ COMMENT ON FUNCTION extaction.request_digest(text, text, text, text, jsonb, text
 --
 
 CREATE FUNCTION extaction.create_scope(scope text) RETURNS text
-LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'extaction_create_scope';
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_create_scope';
 REVOKE ALL ON FUNCTION extaction.create_scope(text) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.create_scope(text) IS
 'Makes a scope and its caller the owner; answers created, or exists if the caller already owns it. The very first call also makes the ledger''s own row. 42501 if the scope is another''s. Superusers, and roles that were granted EXECUTE.';
@@ -104,7 +110,7 @@ CREATE FUNCTION extaction.approve_fake_task(scope text, request jsonb, expires_a
 LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_approve_fake_task';
 REVOKE ALL ON FUNCTION extaction.approve_fake_task(text, jsonb, timestamptz, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.approve_fake_task(text, jsonb, timestamptz, text, text, text) IS
-'Allows exactly this request until expires_at (default: now + the action''s approval_ttl; capped by approval_ttl_max). Executes nothing: the caller submits. status approved, or already_approved if the same identity''s approval still holds. 22023 malformed document or an end in the past, 23505 approval_id used before. Approver.';
+'Allows exactly this request until expires_at (default: now + the action''s approval_ttl; capped by approval_ttl_max). Executes nothing: the caller submits. status approved, or already_approved if the same identity''s approval still holds. An expires_at in the past gives an approval that holds for nothing, and needs says so. 22023 malformed document, 42704 the action is not in the catalogue, 23505 approval_id used before. Approver.';
 
 CREATE FUNCTION extaction.revoke_approval(scope text, approval_id text, reason text, actor text DEFAULT NULL)
 RETURNS extaction.approval_receipt

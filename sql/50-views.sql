@@ -287,7 +287,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     FROM extaction.intents i
     LEFT JOIN extaction.candidates c ON (c.scope, c.candidate_id, c.revision) = (i.scope, i.candidate_id, i.candidate_revision)
     WHERE i.scope IN (SELECT scope FROM visible)
-      AND i.request_digest IS DISTINCT FROM extaction.digest(jsonb_build_object(
+      AND i.request_digest IS DISTINCT FROM extaction.stored_digest(jsonb_build_object(
             'v', 'extaction.request.v1', 'scope', i.scope, 'intent_id', i.intent_id, 'action', i.action,
             'destination', i.destination, 'payload', i.payload,
             'candidate', CASE WHEN i.candidate_id IS NOT NULL THEN jsonb_build_object(
@@ -297,7 +297,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     SELECT r.scope, r.intent_id, 'request_digest', 'a kept request does not have the digest that it is filed under'
     FROM extaction.requests r
     WHERE r.scope IN (SELECT scope FROM visible) AND r.kind = 'intent'
-      AND r.request_digest IS DISTINCT FROM extaction.digest(jsonb_build_object(
+      AND r.request_digest IS DISTINCT FROM extaction.stored_digest(jsonb_build_object(
             'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', r.intent_id, 'action', r.action,
             'destination', r.destination, 'payload', r.payload,
             'candidate', CASE WHEN r.candidate_id IS NOT NULL THEN jsonb_build_object(
@@ -306,7 +306,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     UNION ALL
     SELECT c.scope, NULL, 'candidate_digest', format('candidate %s revision %s does not have its digest', c.candidate_id, c.revision)
     FROM extaction.candidates c
-    WHERE c.scope IN (SELECT scope FROM visible) AND c.digest IS DISTINCT FROM extaction.digest(c.content)
+    WHERE c.scope IN (SELECT scope FROM visible) AND c.digest IS DISTINCT FROM extaction.stored_digest(c.content)
     UNION ALL
     SELECT i.scope, i.intent_id, 'idempotency_key', 'the key is not the one of this ledger, scope and intent'
     FROM extaction.intents i
@@ -342,10 +342,43 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
                   WHERE q.scope = i.scope AND q.intent_id = i.intent_id AND q.answer = 'created')
       AND (h.n, x.n, t.n) <> (1, 1, 1)
     UNION ALL
-    SELECT NULL, NULL, 'guard', format('table %s is not guarded: see repair_guards()', f)
-    FROM extaction.fact_tables() f
-    WHERE NOT EXISTS (SELECT FROM pg_trigger t
-                      WHERE t.tgrelid = format('extaction.%I', f)::regclass
-                        AND t.tgname = 'append_only' AND t.tgenabled = 'A'
-                        AND t.tgtype = 58 AND t.tgfoid = 'extaction.refuse_change()'::regprocedure);
+    SELECT k.scope, k.intent_id, 'fake_task', 'the task is not the one that was asked for'
+    FROM extaction.fake_tasks k
+    JOIN extaction.intents i USING (scope, intent_id)
+    WHERE k.scope IN (SELECT scope FROM visible)
+      AND (k.title, k.assignee_person_ref, k.due_at) IS DISTINCT FROM
+          (i.payload #>> '{task,title}', i.payload #>> '{task,assignee_person_ref}', i.payload #>> '{task,due_at}')
+    UNION ALL
+    SELECT x.scope, x.intent_id, 'fake_task', 'the provider did something for an intent that is not there'
+    FROM (SELECT scope, intent_id FROM extaction.fake_task_executions
+          UNION SELECT scope, intent_id FROM extaction.fake_tasks) x
+    LEFT JOIN extaction.intents i USING (scope, intent_id)
+    WHERE x.scope IN (SELECT scope FROM visible) AND i.action IS NULL
+    UNION ALL
+    SELECT n.scope, n.intent_id, 'request', format('the request of %s is not there', n.named_by)
+    FROM (SELECT scope, id AS intent_id, request_digest, format('approval %s', approval_id) AS named_by
+          FROM extaction.approvals
+          UNION ALL
+          SELECT scope, id, request_digest, 'what waits' FROM extaction.waiting
+          UNION ALL
+          SELECT scope, coalesce(nullif(intent_id, ''), batch_id), request_digest, format('event %s (%s)', event_id, kind)
+          FROM extaction.events WHERE kind = 'blocked' AND detail ? 'requester' AND detail ->> 'gate' <> 'rejected') n
+    LEFT JOIN extaction.requests r USING (scope, request_digest)
+    WHERE n.scope IN (SELECT scope FROM visible) AND r.intent_id IS DISTINCT FROM n.intent_id
+    UNION ALL
+    SELECT e.scope, e.intent_id, e.kind, format('event %s is about approval %s, of which there is no such fact', e.event_id, e.approval_id)
+    FROM extaction.events e
+    WHERE e.scope IN (SELECT scope FROM visible)
+      AND CASE e.kind
+          WHEN 'approved' THEN NOT EXISTS (SELECT FROM extaction.approvals a WHERE (a.scope, a.approval_id) = (e.scope, e.approval_id))
+          WHEN 'revoked' THEN NOT EXISTS (SELECT FROM extaction.revocations r WHERE (r.scope, r.approval_id) = (e.scope, e.approval_id))
+          END
+    UNION ALL
+    SELECT NULL, NULL, 'action', format('action %s is not as it was last recorded in action_changes', a.action)
+    FROM extaction.actions a
+    WHERE a IS DISTINCT FROM (SELECT jsonb_populate_record(NULL::extaction.actions, c.new_row) FROM extaction.action_changes c
+                              WHERE c.action = a.action ORDER BY c.recorded_at DESC LIMIT 1)
+    UNION ALL
+    SELECT NULL, NULL, 'guard', format('table %s has not its guard %s: see repair_guards()', m.on_table, m.guard)
+    FROM extaction.missing_guards() m;
 COMMENT ON VIEW extaction.disagreements IS 'What verify() returns.';

@@ -75,7 +75,11 @@ CREATE VIEW extaction.folded_waiting AS
             AND NOT (e.kind = 'blocked' AND e.detail ->> 'gate' = 'rejected')
           ORDER BY e.scope, e.intent_id, e.event_id DESC) b
     LEFT JOIN extaction.intents i ON i.scope = b.scope AND i.intent_id = b.intent_id
-    WHERE b.kind = 'blocked' AND (i.intent_id IS NULL OR (b.event_id > i.event_id AND b.detail ? 'requester'))
+    WHERE b.kind = 'blocked'
+      AND NOT EXISTS (SELECT FROM extaction.events c      -- a conflict is an answer to that very request
+                      WHERE c.scope = b.scope AND c.intent_id = b.intent_id AND c.event_id > b.event_id
+                        AND c.kind = 'conflict' AND c.request_digest = b.request_digest)
+      AND (i.intent_id IS NULL OR (b.event_id > i.event_id AND b.detail ? 'requester'))
     UNION ALL
     SELECT b.scope, 'batch', b.batch_id, b.request_digest, b.detail ->> 'gate', b.detail ->> 'needs',
            coalesce(b.detail ->> 'requester', b.role), b.recorded_at, b.role, b."session_user", b.actor, b.due_at, NULL

@@ -30,7 +30,8 @@
 
 static text *quoted_if_odd(const text *name);
 static bool ask_access(const Identity *identity, const text *scope,
-					   const char *capabilities, bool *vouching);
+					   const char *capabilities, bool now, bool *vouching);
+static bool scope_exists(const text *scope);
 pg_noreturn static void deny_access(const Identity *identity, const text *scope,
 						const char *capabilities);
 static void begin_ledger(const Identity *identity);
@@ -62,7 +63,8 @@ identity_init(Identity *identity, Oid caller, text *actor)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("invalid value of setting \"%s\"", "extaction.actor"),
-					 errdetail_internal("%s", fault)));
+					 errdetail_internal("%s", fault),
+					 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "actor")));
 		actor = cstring_to_text(extaction_actor);
 	}
 	identity->role = caller;
@@ -123,22 +125,31 @@ quoted_if_odd(const text *name)
 
 /*
  * Does the caller have one of the capabilities in this scope, and if so, does
- * it vouch?  A role's own grants decide over those it inherits.
+ * it vouch?  A role's own grants decide over those it inherits.  "now": as
+ * committed by now, and not as the caller's snapshot has it, which may be as
+ * old as the transaction.
  */
 static bool
 ask_access(const Identity *identity, const text *scope,
-		   const char *capabilities, bool *vouching)
+		   const char *capabilities, bool now, bool *vouching)
 {
 	static KeptQuery query = {
 		"SELECT " ACCESS_SQL("$1", "$2", "$3"),
 		true, 3, {OIDOID, TEXTOID, TEXTOID}, NULL
+	};
+	static KeptQuery query_now = {
+		"SELECT " ACCESS_SQL("$1", "$2", "$3"),
+		false, 3, {OIDOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_oid(&args, identity->role);
 	arg_text(&args, scope);
 	arg_cstring(&args, capabilities);
-	(void) query_run(&query, &args);
+	if (now)
+		(void) query_run_now(&query_now, &args);
+	else
+		(void) query_run(&query, &args);
 	*vouching = got_bool(0, 1);
 	return !got_null(0, 1);
 }
@@ -151,7 +162,8 @@ void
 access_require(Identity *identity, const text *scope, const char *capabilities)
 {
 	if (!access_allows(identity, scope, capabilities))
-		deny_access(identity, scope, capabilities);
+		deny_access(identity, scope, strcmp(capabilities, "owner") == 0
+					? capabilities : psprintf("%s, owner", capabilities));
 }
 
 /*
@@ -162,7 +174,7 @@ access_allows(Identity *identity, const text *scope, const char *capabilities)
 {
 	bool		vouching;
 
-	if (!ask_access(identity, scope, psprintf("%s,owner", capabilities), &vouching))
+	if (!ask_access(identity, scope, psprintf("%s,owner", capabilities), true, &vouching))
 		return false;
 	identity_settle(identity, vouching);
 	return true;
@@ -190,8 +202,8 @@ access_require_member(const Identity *identity, const text *scope)
 {
 	bool		vouching;
 
-	if (!ask_access(identity, scope, "submitter,approver,worker,auditor,owner", &vouching))
-		deny_access(identity, scope, "submitter, approver, worker, auditor");
+	if (!ask_access(identity, scope, "submitter,approver,worker,auditor,owner", false, &vouching))
+		deny_access(identity, scope, "submitter, approver, worker, auditor, owner");
 }
 
 /*
@@ -203,7 +215,7 @@ deny_access(const Identity *identity, const text *scope, const char *capabilitie
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied for scope \"%s\"", text_to_cstring(scope)),
-			 errdetail("Role \"%s\" has none of the capabilities it takes there (%s, or owner), or there is no such scope.",
+			 errdetail("Role \"%s\" has none of the capabilities it takes there (%s), or there is no such scope.",
 					   text_to_cstring(identity->role_name), capabilities),
 			 errhint("An owner of the scope can call extaction.grant_access."),
 			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, gate_name(GATE_SCOPE_DENIED))));
@@ -240,14 +252,27 @@ extaction_create_scope(PG_FUNCTION_ARGS)
 		lock_members();
 		add_member(scope, identity.role, "owner", NULL, &identity);
 	}
-	else if (!ask_access(&identity, scope, "owner", &vouching))
+	else if (!ask_access(&identity, scope, "owner", true, &vouching))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("scope \"%s\" cannot be created", text_to_cstring(scope)),
 				 errdetail("The name is taken."),
-				 errhint("Choose another name, or ask its owner for access.")));
+				 errhint("Choose another name, or ask its owner for access."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "scope")));
 	ledger_leave(&visit);
 	PG_RETURN_TEXT_P(cstring_to_text(created ? "created" : "exists"));
+}
+
+static bool
+scope_exists(const text *scope)
+{
+	static KeptQuery query = {
+		"SELECT FROM extaction.scopes WHERE scope = $1", false, 1, {TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_text(&args, scope);
+	return query_run_now(&query, &args) > 0;
 }
 
 /*
@@ -281,7 +306,7 @@ begin_ledger(const Identity *identity)
 	QueryArgs	none = {0};
 	QueryArgs	args = {0};
 
-	if (query_run(&exists, &none) > 0)
+	if (query_run_now(&exists, &none) > 0)
 		return;
 	(void) query_run(&lock, &none);
 	arg_int8(&args, (int64) GetSystemIdentifier());
@@ -291,7 +316,7 @@ begin_ledger(const Identity *identity)
 	arg_cstring(&args, FAKE_TASK_ACTION);
 	arg_cstring(&args, FAKE_TASK_PROVIDER);
 	arg_cstring(&args, FAKE_TASK_OPERATION);
-	(void) query_run(&begin, &args);
+	(void) query_run_now(&begin, &args);
 }
 
 /*
@@ -318,15 +343,18 @@ extaction_grant_access(PG_FUNCTION_ARGS)
 
 	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
-	access_require(&identity, scope, "owner");
+	/* judged after the wait: another owner may have taken our access */
 	lock_members();
+	/* a scope whose last owner was dropped must not be lost */
+	if (!superuser_arg(visit.caller) || !scope_exists(scope))
+		access_require(&identity, scope, "owner");
 
 	arg_text(&args, scope);
 	arg_oid(&args, role);
 	arg_cstring(&args, capability);
 	arg_text(&args, role_name);
 	arg_text(&args, vouches_for);
-	unchanged = query_run(&same, &args) > 0;
+	unchanged = query_run_now(&same, &args) > 0;
 	if (!unchanged)
 		add_member(scope, role, capability, vouches_for, &identity);
 	ledger_leave(&visit);
@@ -344,8 +372,8 @@ add_member(const text *scope, Oid role, const char *capability,
 		"INSERT INTO extaction.scope_members AS m"
 		" (scope, member, member_name, capability, vouches_for, granted_by)"
 		" VALUES ($1, $2::regrole, $3, $4, $5, $6)"
-		" ON CONFLICT (scope, member, capability) DO UPDATE"
-		" SET member_name = excluded.member_name, vouches_for = excluded.vouches_for,"
+		" ON CONFLICT (scope, member_name, capability) DO UPDATE"
+		" SET member = excluded.member, vouches_for = excluded.vouches_for,"
 		"     recorded_at = excluded.recorded_at, granted_by = excluded.granted_by",
 		false, 6, {TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
@@ -358,7 +386,7 @@ add_member(const text *scope, Oid role, const char *capability,
 	arg_cstring(&args, capability);
 	arg_text(&args, vouches_for);
 	arg_text(&args, identity->role_name);
-	(void) query_run(&upsert, &args);
+	(void) query_run_now(&upsert, &args);
 	append_access_change("granted", scope, role_name, capability, vouches_for, identity);
 	privileges_grant(role, capability);
 }
@@ -398,19 +426,21 @@ extaction_revoke_access(PG_FUNCTION_ARGS)
 
 	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
-	access_require(&identity, scope, "owner");
+	/* judged after the wait: another owner may have taken our access */
 	lock_members();
+	access_require(&identity, scope, "owner");
 
 	arg_text(&args, scope);
 	arg_text(&args, role_name);
 	arg_cstring(&args, capability);
-	revoked = query_run(&remove, &args) > 0;
+	revoked = query_run_now(&remove, &args) > 0;
 	arg_text(&scope_arg, scope);
-	if (query_run(&owners, &scope_arg) == 0)
+	if (query_run_now(&owners, &scope_arg) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot revoke the last owner of scope \"%s\"", text_to_cstring(scope)),
-				 errhint("Make another role owner first.")));
+				 errhint("Make another role owner first."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "capability")));
 	if (revoked)
 		append_access_change("revoked", scope, role_name, capability, NULL, &identity);
 	if (revoked && OidIsValid(role))
@@ -419,7 +449,7 @@ extaction_revoke_access(PG_FUNCTION_ARGS)
 
 		arg_oid(&role_args, role);
 		arg_text(&role_args, role_name);
-		(void) query_run(&left, &role_args);
+		(void) query_run_now(&left, &role_args);
 		kept = got_text(0, 1);
 		privileges_revoke(role, kept == NULL ? "" : text_to_cstring(kept));
 	}

@@ -51,6 +51,7 @@ static const char *why_not(Approving *approving);
 static const char *why_not_waiting(Approving *approving);
 static void approve(Approving *approving);
 static bool already_approved(Approving *approving);
+static void require_action(const Request *request);
 static void insert_approval(Approving *approving);
 static void go_on(Approving *approving);
 static void prepare_waiting(Approving *approving, const Approval *approval);
@@ -114,7 +115,7 @@ extaction_reject(PG_FUNCTION_ARGS)
 		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "rejected", &approving.request, &approving.approver);
 		(void) ledger_stop_waiting(approving.request.scope, subject_kind(&approving.request),
-								   approving.request.intent_id);
+								   approving.request.intent_id, NULL);
 	}
 	else if (strcmp(approving.status, "too_late") == 0)
 		approving.needs = "cancel or revoke_approval: the request is approved and prepared already";
@@ -208,6 +209,7 @@ extaction_approve_fake_task(PG_FUNCTION_ARGS)
 	identity_init(&approving.approver, visit.caller, actor);
 	access_require(&approving.approver, scope, "approver");
 	task_request_require_provider(&task);
+	lock_and_look(&approving);
 	approve(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
 }
@@ -335,6 +337,7 @@ approve(Approving *approving)
 		approving->status = "already_approved";
 	else
 	{
+		require_action(&approving->request);
 		ledger_keep_request(&approving->request, &approving->approver);
 		insert_approval(approving);
 		approving->status = "approved";
@@ -388,9 +391,26 @@ already_approved(Approving *approving)
 }
 
 /*
- * An action that is not in the catalogue (yet) can be approved too, for a
- * day; the gate action_unknown stops it all the same.
+ * The catalogue says how long an approval may last; without its row there is
+ * nothing to approve.
  */
+static void
+require_action(const Request *request)
+{
+	static KeptQuery query = {
+		"SELECT FROM extaction.actions WHERE action = $1", false, 1, {TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_text(&args, request->action);
+	if (query_run_now(&query, &args) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("action \"%s\" is not in the catalogue", text_to_cstring(request->action)),
+				 errhint("A DBA can add it to extaction.actions."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, gate_name(GATE_ACTION_UNKNOWN))));
+}
+
 static void
 insert_approval(Approving *approving)
 {
@@ -399,13 +419,14 @@ insert_approval(Approving *approving)
 		" (scope, approval_id, kind, id, request_digest, capability, expires_at, epoch,"
 		"  approver, note, role, \"session_user\", actor)"
 		" SELECT $1, coalesce($2, gen_random_uuid()::text), $14, $3, $4,"
-		"  coalesce($5, a.capability, $13),"
-		"  least(CASE WHEN $7 THEN $6 ELSE t.now + coalesce(a.approval_ttl, '24 hours') END,"
+		"  coalesce($5, a.capability, a.action),"
+		"  least(CASE WHEN $7 THEN $6 ELSE t.now + a.approval_ttl END,"
 		"        t.now + a.approval_ttl_max),"
 		"  l.epoch, $8, $9, $10, $11, $12"
-		" FROM (SELECT clock_timestamp() AS now) t"
-		" CROSS JOIN (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l"
-		" LEFT JOIN extaction.actions a ON a.action = $13"
+		" FROM extaction.actions a,"
+		"  (SELECT clock_timestamp() AS now) t,"
+		"  (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l"
+		" WHERE a.action = $13"
 		" ON CONFLICT (scope, approval_id) DO NOTHING"
 		" RETURNING approval_id, expires_at",
 		false, 14, {TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
@@ -495,7 +516,7 @@ prepare_waiting(Approving *approving, const Approval *approval)
 					&approving->order, true, &event) &&
 		approving->order.compensates != NULL)
 		ledger_compensated(request, approving->order.compensates, &approving->requester);
-	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id);
+	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
 	(void) intent_load(&approving->intent, request->scope, request->intent_id, false);
 }
 
@@ -664,8 +685,8 @@ static Datum
 approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, LedgerVisit *visit)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	const Identity *requester = approving->requester.name ? &approving->requester : NULL;
-	int64		approvals = approvals_holding(&approving->facts, requester, now);
+	Identity	requester = {.name = approving->facts.requester};
+	int64		approvals = approvals_holding(&approving->facts, requester.name ? &requester : NULL, now);
 	const char *state = approving->request.whole_batch && approving->facts.bound
 		? "prepared" : intent_state(&approving->intent, now);
 

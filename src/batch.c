@@ -176,7 +176,7 @@ submit(Batch *batch, Submission *submission)
 	bind_items(batch, facts, approval_id, submission->identity, submission->order);
 	approval_must_hold(submission->verdict.approval);
 	if (facts->waits)
-		(void) ledger_stop_waiting(request->scope, "batch", request->batch_id);
+		(void) ledger_stop_waiting(request->scope, "batch", request->batch_id, NULL);
 }
 
 /*
@@ -194,7 +194,7 @@ batch_go_on(const Request *request, const Facts *facts, const text *approval_id,
 	digest_items(&batch);
 	if (bind_batch(request, approval_id, batch.count, requester, &batch_order))
 		bind_items(&batch, facts, approval_id, requester, &batch_order);
-	(void) ledger_stop_waiting(request->scope, "batch", request->batch_id);
+	(void) ledger_stop_waiting(request->scope, "batch", request->batch_id, NULL);
 }
 
 /*

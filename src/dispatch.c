@@ -294,7 +294,7 @@ claim_item(Claim *claim, const DueItem *item)
 
 	if (!intent_load(&intent, item->scope, item->intent_id, false) || !intent.open)
 		return;
-	if (!ledger_try_lock_subject(item->scope, subject_kind(&intent.request), subject_id(&intent.request)))
+	if (!ledger_try_lock_subject(item->scope, subject_kind(&intent.request), subject_id(&intent.request), false))
 		return;
 	timeout = contract_microseconds(&intent.call_timeout);
 	if (claim->lease_us <= timeout)

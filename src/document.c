@@ -31,6 +31,7 @@ static void text_write(CanonicalSink *sink, const char *bytes, size_t len);
 
 PG_FUNCTION_INFO_V1(extaction_canonical);
 PG_FUNCTION_INFO_V1(extaction_digest);
+PG_FUNCTION_INFO_V1(extaction_stored_digest);
 PG_FUNCTION_INFO_V1(extaction_idempotency_key);
 
 /*
@@ -109,6 +110,25 @@ extaction_digest(PG_FUNCTION_ARGS)
 	if (digest_json(PG_GETARG_JSONB_P(0), (uint8 *) VARDATA(result),
 					&fault) != CANONICAL_OK)
 		document_fault(&fault, "document");
+
+	PG_RETURN_BYTEA_P(result);
+}
+
+/*
+ * stored_digest(document jsonb) returns bytea
+ *
+ * For verify(), which must not stumble over what it is to find.
+ */
+Datum
+extaction_stored_digest(PG_FUNCTION_ARGS)
+{
+	bytea	   *result = (bytea *) palloc(VARHDRSZ + DIGEST_LENGTH);
+	CanonicalFault fault;
+
+	SET_VARSIZE(result, VARHDRSZ + DIGEST_LENGTH);
+	if (digest_json(PG_GETARG_JSONB_P(0), (uint8 *) VARDATA(result),
+					&fault) != CANONICAL_OK)
+		PG_RETURN_NULL();
 
 	PG_RETURN_BYTEA_P(result);
 }

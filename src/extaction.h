@@ -208,6 +208,7 @@ typedef struct Facts
 	uint8		bound_digest[DIGEST_LENGTH];
 	pg_uuid_t	idempotency_key;
 	text	   *provider_ref;
+	text	   *requester;		/* who asked for what is bound or waits */
 	/* what waits under its name, if anything does */
 	bool		waits;
 	uint8		waiting_digest[DIGEST_LENGTH];
@@ -489,11 +490,13 @@ extern void access_require_member(const Identity *identity, const text *scope);
 
 /* The SQL expression that access.c and facts.c ask with, of two parameters. */
 #define ACCESS_SQL(role, scope, capabilities) \
-	"(SELECT CASE WHEN bool_or(m.member = " role ")" \
-	"             THEN bool_and(m.vouches_for IS NOT NULL) FILTER (WHERE m.member = " role ")" \
-	"             ELSE bool_and(m.vouches_for IS NOT NULL) END" \
+	"(SELECT CASE WHEN NOT bool_or(m.capability = ANY (string_to_array(" capabilities ", ','))) THEN NULL" \
+	"             WHEN bool_or(m.member = " role ")" \
+	"             THEN bool_or(m.vouches_for IS NOT NULL) FILTER (WHERE m.member = " role ")" \
+	"             ELSE bool_and(m.vouches_for IS NOT NULL)" \
+	"                  FILTER (WHERE m.capability = ANY (string_to_array(" capabilities ", ','))) END" \
 	" FROM extaction.scope_members m" \
-	" WHERE m.scope = " scope " AND m.capability = ANY (string_to_array(" capabilities ", ','))" \
+	" WHERE m.scope = " scope \
 	"   AND pg_get_userbyid(m.member::oid) = m.member_name" \
 	"   AND pg_has_role(" role ", m.member::oid, 'USAGE'))"
 
@@ -562,7 +565,9 @@ extern char *differing_paths(const Jsonb *one, const Jsonb *other);
 extern void ledger_lock_subject(const text *scope, const char *kind,
 								const text *id, bool exclusive);
 extern bool ledger_try_lock_subject(const text *scope, const char *kind,
-									const text *id);
+									const text *id, bool exclusive);
+extern void ledger_unlock_subject(const text *scope, const char *kind,
+								  const text *id);
 extern bool ledger_bind(const Request *request, const Facts *facts,
 						const text *approval_id, const Identity *identity,
 						const Order *order, bool open, Receipt *receipt);
@@ -576,7 +581,7 @@ extern void ledger_wait(const Request *request, Gate gate,
 extern void ledger_supersede(const Request *request, const uint8 *replaced,
 							 const Identity *identity);
 extern bool ledger_stop_waiting(const text *scope, const char *kind,
-								const text *id);
+								const text *id, const uint8 *digest);
 extern void ledger_put_work(const Intent *intent);
 extern void ledger_close_work(const Intent *intent);
 extern void ledger_compensated(const Request *undo, text *intent_id,
@@ -589,6 +594,7 @@ extern void request_names(Request *request, FunctionCallInfo fcinfo, int first);
 extern void request_complete(Request *request, CandidateRef *candidate,
 							 text *candidate_id, Jsonb *payload);
 extern void scope_denied_receipt(Receipt *receipt, const Request *request);
+extern bool submission_lock(const Request *request, Identity *identity);
 extern void submit_request(Request *request, const Identity *identity,
 						   text *approval_id, const Order *order,
 						   Receipt *receipt);

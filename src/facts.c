@@ -41,6 +41,7 @@ enum
 	COL_BOUND_DIGEST,
 	COL_KEY,
 	COL_PROVIDER_REF,
+	COL_REQUESTER,
 	COL_WAITING_DIGEST,
 	COL_WAITING_GATE,
 	COL_REJECTED,
@@ -72,6 +73,7 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		" a.destination_pattern IS NULL OR $5 ~ a.destination_pattern, a.destination_pattern,"
 		" c.revision, c.digest, c.source_id, c.source_version, s.source_version,"
 		" coalesce(i.request_digest, b.request_digest), i.idempotency_key, o.detail ->> 'provider_ref',"
+		" coalesce(i.requester, w.requester),"
 		" w.request_digest, w.gate, n.reason, k.version, k.shipped, l.window_until, l.backup_taken_at,"
 		" p.approval_id, p.request_digest, p.approver, p.capability,"
 		" CASE WHEN p.epoch = l.epoch THEN p.expires_at ELSE '-infinity' END,"
@@ -137,7 +139,7 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		if (!facts->approvals[i].same_request &&
 			approval_is_tried(facts, &facts->approvals[i], approval_id))
 			read_differences(&facts->approvals[i], request);
-	if (facts->bound && !request->whole_batch && IsolationUsesXactSnapshot())
+	if (facts->bound && facts->may_submit && !request->whole_batch && IsolationUsesXactSnapshot())
 		check_own_snapshot(request);
 }
 
@@ -181,6 +183,7 @@ read_present(Facts *facts)
 	if (!got_null(0, COL_KEY))
 		got_uuid(0, COL_KEY, &facts->idempotency_key);
 	facts->provider_ref = got_text(0, COL_PROVIDER_REF);
+	facts->requester = got_text(0, COL_REQUESTER);
 	facts->waits = !got_null(0, COL_WAITING_DIGEST);
 	if (facts->waits)
 		got_digest(0, COL_WAITING_DIGEST, facts->waiting_digest);

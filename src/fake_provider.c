@@ -74,10 +74,24 @@ cross(Trip *trip)
 {
 	Receipt    *receipt = &trip->receipt;
 
-	/* a revocation waits until what it would have stopped is committed */
-	ledger_lock_subject(trip->request.scope, "intent", trip->request.intent_id, false);
+	/*
+	 * One caller of an intent at a time: whoever waited judges what is true
+	 * after the wait, and a revocation waits until what it would have stopped
+	 * is committed.
+	 */
+	if (!submission_lock(&trip->request, &trip->identity))
+	{
+		scope_denied_receipt(&trip->receipt, &trip->request);
+		return;
+	}
 	facts_load(&trip->facts, &trip->request, FAKE_TASK_ACTION,
 			   &trip->identity, trip->approval_id);
+	if (!trip->facts.may_submit)
+	{
+		ledger_unlock_subject(trip->request.scope, "intent", trip->request.intent_id);
+		scope_denied_receipt(&trip->receipt, &trip->request);
+		return;
+	}
 	identity_settle(&trip->identity, trip->facts.vouching);
 	trip->verdict = gate_check(&trip->facts, &trip->request, &trip->identity,
 							   trip->approval_id);
@@ -98,8 +112,7 @@ cross(Trip *trip)
 }
 
 /*
- * A gate stops it: nothing reaches the provider.  A stranger to the scope
- * leaves no trace in it and learns nothing of it.
+ * A gate stops it: nothing reaches the provider.
  */
 static void
 refuse(Trip *trip)
@@ -112,8 +125,6 @@ refuse(Trip *trip)
 	receipt->gate = gate_name(gate);
 	receipt->needs = gate_needs(gate);
 	receipt->next_step = gate_next_step(gate);
-	if (gate == GATE_SCOPE_DENIED)
-		return;
 	receipt->state = trip->facts.bound ? "happened" : "awaiting_approval";
 	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs,
 								   "requester", text_to_cstring(trip->identity.name), NULL);
@@ -157,7 +168,7 @@ create(Trip *trip)
 	receipt->detail = detail_evidence(NULL, receipt->provider_ref, NULL, NULL);
 	ledger_append(receipt, "happened", &trip->request, &trip->identity);
 	if (trip->facts.waits)
-		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
+		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id, NULL);
 }
 
 /*
@@ -188,8 +199,10 @@ answer_bound(Trip *trip)
 		receipt->needs = "another intent_id: this one is bound to another content for ever";
 	if (!same || extaction_log_replays || facts->waits)
 		ledger_append(receipt, receipt->status, &trip->request, &trip->identity);
-	if (same && facts->waits)
-		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id);
+	/* a conflict is an answer too, but to nothing else that waits */
+	if (facts->waits)
+		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id,
+								   same ? NULL : trip->request.digest);
 }
 
 /*

@@ -23,9 +23,12 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 
 static LOCKTAG subject_tag(const text *scope, const char *kind, const text *id);
+static bool restoring(void);
 static Datum row_as_jsonb(HeapTuple tuple, TupleDesc desc);
 
 PG_FUNCTION_INFO_V1(extaction_refuse_change);
@@ -46,15 +49,28 @@ ledger_lock_subject(const text *scope, const char *kind, const text *id,
 }
 
 /*
- * The shared lock, if it can be had at once.  For claim, which holds a row of
- * the worklist already and so must not wait.
+ * The lock, if it can be had at once.  For claim, which holds a row of the
+ * worklist already and so must not wait; and for whoever has not shown yet
+ * that the scope is any business of theirs.
  */
 bool
-ledger_try_lock_subject(const text *scope, const char *kind, const text *id)
+ledger_try_lock_subject(const text *scope, const char *kind, const text *id,
+						bool exclusive)
 {
 	LOCKTAG		tag = subject_tag(scope, kind, id);
 
-	return LockAcquire(&tag, ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	return LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * Gives the exclusive lock back before the transaction ends.
+ */
+void
+ledger_unlock_subject(const text *scope, const char *kind, const text *id)
+{
+	LOCKTAG		tag = subject_tag(scope, kind, id);
+
+	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
 /*
@@ -265,20 +281,24 @@ ledger_supersede(const Request *request, const uint8 *replaced,
 }
 
 /*
- * Takes it off that list.  False if it was not on it.
+ * Takes it off that list; with a digest, only if it is this request that
+ * waits.  False if it was not on it.
  */
 bool
-ledger_stop_waiting(const text *scope, const char *kind, const text *id)
+ledger_stop_waiting(const text *scope, const char *kind, const text *id,
+					const uint8 *digest)
 {
 	static KeptQuery query = {
-		"DELETE FROM extaction.waiting WHERE scope = $1 AND kind = $2 AND id = $3",
-		false, 3, {TEXTOID, TEXTOID, TEXTOID}, NULL
+		"DELETE FROM extaction.waiting WHERE scope = $1 AND kind = $2 AND id = $3"
+		" AND ($4 IS NULL OR request_digest = $4)",
+		false, 4, {TEXTOID, TEXTOID, TEXTOID, BYTEAOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_text(&args, scope);
 	arg_cstring(&args, kind);
 	arg_text(&args, id);
+	arg_digest(&args, digest);
 	return query_run(&query, &args) == 1;
 }
 
@@ -421,9 +441,9 @@ extaction_refuse_change(PG_FUNCTION_ARGS)
 				 errmsg("refuse_change must be called as a trigger")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("rows of table \"%s\" are never changed or deleted",
+			 errmsg("table \"%s\" cannot be changed this way",
 					RelationGetRelationName(trigger->tg_relation)),
-			 errdetail("The ledger only appends."),
+			 errdetail("The ledger only appends: its facts are never changed or deleted, and no table is truncated."),
 			 errhint("To correct something, append what is true now, through the functions of extaction.")));
 	PG_RETURN_NULL();
 }
@@ -464,6 +484,8 @@ extaction_record_action_change(PG_FUNCTION_ARGS)
 		old_row = trigger->tg_trigtuple;
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		new_row = trigger->tg_newtuple;
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event) && restoring())
+		return PointerGetDatum(NULL);
 
 	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
@@ -476,6 +498,17 @@ extaction_record_action_change(PG_FUNCTION_ARGS)
 	(void) query_run(&query, &args);
 	ledger_leave(&visit);
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * Are we inside the script of a dump?  It begins with these settings, which
+ * nobody else has together.  It brings the history along, in an order of its
+ * own, so what it inserts is no change.  Who abuses it is found by verify().
+ */
+static bool
+restoring(void)
+{
+	return !check_function_bodies && !row_security;
 }
 
 static Datum

@@ -101,7 +101,7 @@ record_proposal(Proposal *proposal, const Identity *identity)
 		arg_digest(&args, proposal->digest);
 		arg_text(&args, proposal->source_id);
 		arg_text(&args, proposal->source_version);
-		proposal->revision = query_run(&newest, &args) == 0 ? 0 : got_int8(0, 1);
+		proposal->revision = query_run_now(&newest, &args) == 0 ? 0 : got_int8(0, 1);
 		if (proposal->revision > 0 && got_bool(0, 2))
 		{
 			proposal->status = "replayed";
@@ -172,7 +172,7 @@ extaction_observe_source(PG_FUNCTION_ARGS)
 	arg_text(&args, source_id);
 	arg_text(&args, source_version);
 	arg_identity(&args, &identity);
-	observed = query_run(&insert, &args) == 1;
+	observed = query_run_now(&insert, &args) == 1;
 	ledger_leave(&visit);
 	PG_RETURN_TEXT_P(cstring_to_text(observed ? "observed" : "unchanged"));
 }

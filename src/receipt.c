@@ -214,7 +214,7 @@ extaction_accepted(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("intent \"%s\" is bound to another content", intent_id),
-				 errdetail_internal("%s", attribute_word(answer, "needs")),
+				 errdetail("It needs: %s.", attribute_word(answer, "needs")),
 				 errhint("Another wish takes another intent_id."),
 				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "conflict")));
 	if (strcmp(status, "blocked") == 0)

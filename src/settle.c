@@ -80,7 +80,7 @@ cancel(Wish *wish)
 		if (!intent->bound)
 			memcpy(intent->request.digest, intent->waiting_digest, DIGEST_LENGTH);
 		append(wish, open || !intent->bound ? "cancelled" : "abandoned");
-		(void) ledger_stop_waiting(wish->scope, "intent", wish->intent_id);
+		(void) ledger_stop_waiting(wish->scope, "intent", wish->intent_id, NULL);
 		if (open)
 			ledger_close_work(intent);
 		return true;

@@ -127,6 +127,23 @@ scope_denied_receipt(Receipt *receipt, const Request *request)
 }
 
 /*
+ * Takes the exclusive lock of an intent for a caller of whom we do not know
+ * yet whether the scope is any business of theirs: who has to wait for it is
+ * asked first.  False if it is not.
+ */
+bool
+submission_lock(const Request *request, Identity *identity)
+{
+	if (!ledger_try_lock_subject(request->scope, "intent", request->intent_id, true))
+	{
+		if (!access_allows(identity, request->scope, "submitter"))
+			return false;
+		ledger_lock_subject(request->scope, "intent", request->intent_id, true);
+	}
+	return true;
+}
+
+/*
  * Submits a request in the caller's name.
  */
 void
@@ -256,7 +273,7 @@ create(Submission *submission)
 	receipt->approval_id = approval->approval_id;
 	receipt->request_digest = receipt->bound_digest = request->digest;
 	if (submission->facts.waits)
-		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id);
+		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
 	return true;
 }
 

@@ -228,7 +228,12 @@ member_fault(const Member *member, const JsonbValue *value)
 static char *
 path_of(const char *parent, const char *name, int len)
 {
-	return psprintf("%s%s%.*s", parent, parent[0] == '\0' ? "" : ".", len, name);
+	StringInfoData path;
+
+	initStringInfo(&path);
+	appendStringInfoString(&path, parent);
+	canonical_append_member(&path, name, len);
+	return path.data;
 }
 
 static void

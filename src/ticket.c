@@ -128,7 +128,7 @@ hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, T
 	int64		within = look ? intent->work.lease_until - now : send_within(intent, now);
 
 	if (!ledger_try_lock_subject(intent->request.scope, subject_kind(&intent->request),
-								 subject_id(&intent->request)))
+								 subject_id(&intent->request), false))
 		return false;
 	if (!look)
 	{
