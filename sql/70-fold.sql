@@ -3,7 +3,7 @@
 -- The fold: what the worklists should be, by the facts alone
 --
 
-CREATE VIEW extaction.folded_worklist AS
+CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
     SELECT f.*
     FROM (SELECT i.scope, i.intent_id,
                  CASE WHEN s.happened THEN NULL
@@ -65,7 +65,7 @@ CREATE VIEW extaction.folded_worklist AS
 COMMENT ON VIEW extaction.folded_worklist IS
 'What the worklist should be by the facts of every intent: what rebuild_worklist() writes and verify() compares with. For the owner of the extension.';
 
-CREATE VIEW extaction.folded_waiting AS
+CREATE VIEW extaction.folded_waiting WITH (security_barrier) AS
     SELECT b.scope, 'intent'::text AS kind, b.intent_id AS id, b.request_digest, b.detail ->> 'gate' AS gate,
            b.detail ->> 'needs' AS needs, coalesce(b.detail ->> 'requester', b.role) AS requester, b.recorded_at AS since,
            b.role, b."session_user", b.actor, b.due_at AS not_before, b.detail ->> 'compensates' AS compensates

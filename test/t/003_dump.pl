@@ -37,6 +37,17 @@ $source->safe_psql(
 	SELECT yes('first', 'A'), yes('first', 'B'), yes('second', 'A'), yes('revoked', 'A'), yes('third', 'A');
 	SELECT extaction.revoke_approval('shop', 'revoked/A', 'a second thought');
 });
+# what goes out: a contract of our own, a batch with one item at a worker, one that waits, a pause
+$source->safe_psql(
+	'postgres', q{
+	INSERT INTO extaction.contracts (provider, operation, version, key_carrier) VALUES ('smtp', 'send', 1, 'none');
+	INSERT INTO extaction.actions (action, provider, operation, self_approval) VALUES ('post', 'smtp', 'send', true);
+	SELECT extaction.approve_batch_in_advance('shop', 'list', 'post', '{"subject": "Friday"}', '[{"intent_id": "m1", "destination": "a"}, {"intent_id": "m2", "destination": "b"}]');
+	SELECT extaction.submit_batch('shop', 'list', 'post', '{"subject": "Friday"}', '[{"intent_id": "m1", "destination": "a"}, {"intent_id": "m2", "destination": "b"}]');
+	SELECT extaction.submit('shop', 'later', 'post', 'c', '{"n": 1}');
+	SELECT extaction.claim('worker', 1);
+	SELECT extaction.pause('shop', 'post', 'for the dump');
+});
 my $first = submit($source, 'postgres', 'first', 'A');
 submit($source, 'postgres', 'first', $_) foreach qw(A B);
 submit($source, 'postgres', $_, 'A') foreach qw(second revoked refused);
