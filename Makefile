@@ -27,6 +27,7 @@ OBJS = \
 	src/arguments.o \
 	src/gate.o \
 	src/ledger.o \
+	src/catalogue.o \
 	src/facts.o \
 	src/find.o \
 	src/query.o \

@@ -20,6 +20,11 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_record_action_change';
 REVOKE ALL ON FUNCTION extaction.record_action_change() FROM PUBLIC;
 COMMENT ON FUNCTION extaction.record_action_change() IS 'Trigger function: appends old and new row of the catalogue to action_changes.';
 
+CREATE FUNCTION extaction.forget_catalogue() RETURNS trigger
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_forget_catalogue';
+REVOKE ALL ON FUNCTION extaction.forget_catalogue() FROM PUBLIC;
+COMMENT ON FUNCTION extaction.forget_catalogue() IS 'Trigger function: tells every session to read the catalogue and the ledger''s last entry anew.';
+
 CREATE FUNCTION extaction.missing_guards(OUT on_table text, OUT guard text, OUT definition text) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -29,7 +34,10 @@ AS $$
           FROM extaction.fact_tables() f
           UNION ALL VALUES
               ('actions', 'record_action_change', 29, 'AFTER INSERT OR UPDATE OR DELETE', 'ROW', 'record_action_change'),
-              ('actions', 'refuse_truncate', 34, 'BEFORE TRUNCATE', 'STATEMENT', 'refuse_change'))
+              ('actions', 'refuse_truncate', 34, 'BEFORE TRUNCATE', 'STATEMENT', 'refuse_change'),
+              ('actions', 'forget', 28, 'AFTER INSERT OR UPDATE OR DELETE', 'STATEMENT', 'forget_catalogue'),
+              ('contracts', 'forget', 4, 'AFTER INSERT', 'STATEMENT', 'forget_catalogue'),
+              ('ledger', 'forget', 4, 'AFTER INSERT', 'STATEMENT', 'forget_catalogue'))
          g (on_table, guard, type, events, level, function)
     WHERE NOT EXISTS (SELECT FROM pg_trigger t
                       WHERE t.tgrelid = format('extaction.%I', g.on_table)::regclass::oid

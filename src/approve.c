@@ -574,9 +574,10 @@ extaction_revoke_approval(PG_FUNCTION_ARGS)
 		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
 		ledger_append(&event, "revoked", &approving.request, &approving.approver);
 	}
+	/* a claim that is just using the approval has the row: it is waited for */
 	if (!approving.request.whole_batch)
-		(void) intent_load(&approving.intent, approving.request.scope,
-						   approving.request.intent_id, false);
+		(void) intent_lock(&approving.intent, approving.request.scope,
+						   approving.request.intent_id);
 	say_what_is_out(&approving);
 	look(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));

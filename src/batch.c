@@ -19,7 +19,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "extaction.h"
 #include "miscadmin.h"
@@ -249,9 +248,7 @@ batch_destinations_allowed(const Request *request, const text *pattern)
 	for (i = 0; i < batch.count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!DatumGetBool(DirectFunctionCall2Coll(textregexeq, C_COLLATION_OID,
-												  PointerGetDatum(batch.items[i].destination),
-												  PointerGetDatum(pattern))))
+		if (!destination_matches(batch.items[i].destination, pattern))
 			return false;
 	}
 	return true;

@@ -8,11 +8,11 @@
  * (ticket.c) shows what to send: two statements on purpose, so that nothing
  * can be read as sendable before its record is on disk.
  *
- * Every item is judged by all gates.  claim holds the shared lock of the
- * subject until it commits, so that a revocation waits for it and can say
- * what is out.  It has the worklist row already, and so takes that lock only
- * if it is free: an item about which somebody is deciding right now is left
- * for the next claim.
+ * Every item is judged by all gates.  claim holds its worklist row until it
+ * commits, and a revocation waits for that row, so that it can say what is
+ * out.  For the items of a batch it holds the batch's lock, shared, if it is
+ * free: a batch about which somebody is deciding right now is left for the
+ * next claim.
  *
  * Copyright (c) 2026, the extaction authors
  *
@@ -294,7 +294,7 @@ claim_item(Claim *claim, const DueItem *item)
 
 	if (!intent_load(&intent, item->scope, item->intent_id, false) || !intent.open)
 		return;
-	if (!ledger_try_lock_subject(item->scope, subject_kind(&intent.request), subject_id(&intent.request), false))
+	if (intent.batch_id != NULL && !ledger_try_lock_subject(item->scope, "batch", intent.batch_id, false))
 		return;
 	timeout = contract_microseconds(&intent.call_timeout);
 	if (claim->lease_us <= timeout)

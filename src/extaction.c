@@ -53,4 +53,6 @@ _PG_init(void)
 	MarkGUCPrefixReserved("extaction");
 
 	query_init();
+	catalogue_init();
+	ledger_init();
 }

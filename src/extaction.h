@@ -162,9 +162,31 @@ typedef struct Candidate
 	text	   *source_version;
 } Candidate;
 
+/* What the catalogue says of an action, and the ledger of itself. */
+typedef struct Catalogue
+{
+	char	   *action;
+	TimestampTz valid_until;	/* when an announced contract comes into force */
+	bool		has_ledger;
+	pg_uuid_t	ledger_id;
+	int64		epoch;
+	TimestampTz window_until;
+	TimestampTz backup_taken_at;
+	bool		known;
+	bool		enabled;
+	bool		self_approval;
+	int64		approvals_required;
+	text	   *capability;
+	text	   *destination_pattern;
+	bool		has_contract;
+	int64		contract_version;
+	bool		contract_shipped;
+} Catalogue;
+
 /* One approval of the intent at hand, and in what it differs from it. */
 typedef struct Approval
 {
+	int64		event_id;
 	text	   *approval_id;
 	text	   *approver;
 	text	   *capability;
@@ -509,7 +531,12 @@ extern void privileges_revoke(Oid role, const char *kept_capabilities);
 extern void candidate_load(CandidateRef *ref, Jsonb **content,
 						   text *scope, text *candidate_id);
 
+/* catalogue.c: what hardly ever changes */
+extern void catalogue_init(void);
+extern const Catalogue *catalogue_get(const char *action);
+
 /* facts.c: what the ledger knows about a request */
+extern bool destination_matches(const text *destination, const text *pattern);
 extern void facts_load(Facts *facts, const Request *request,
 					   const char *catalogue_action, const Identity *identity,
 					   const text *approval_id);
@@ -562,6 +589,7 @@ extern TimestampTz look_due_at(const Work *work);
 extern char *differing_paths(const Jsonb *one, const Jsonb *other);
 
 /* ledger.c: the only room that writes facts and worklists */
+extern void ledger_init(void);
 extern void ledger_lock_subject(const text *scope, const char *kind,
 								const text *id, bool exclusive);
 extern bool ledger_try_lock_subject(const text *scope, const char *kind,
@@ -595,7 +623,7 @@ extern void request_complete(Request *request, CandidateRef *candidate,
 							 text *candidate_id, Jsonb *payload);
 extern void scope_denied_receipt(Receipt *receipt, const Request *request);
 extern bool submission_lock(const Request *request, Identity *identity);
-extern void submit_request(Request *request, const Identity *identity,
+extern void submit_request(Request *request, Identity *identity,
 						   text *approval_id, const Order *order,
 						   Receipt *receipt);
 extern void approval_must_hold(const Approval *approval);
@@ -607,7 +635,7 @@ extern void intent_unblock(Intent *intent, const Identity *approver);
 typedef struct Submission
 {
 	Request    *request;
-	const Identity *identity;
+	Identity   *identity;
 	text	   *approval_id;	/* as the caller named it */
 	const Order *order;
 	Facts		facts;

@@ -13,10 +13,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "extaction.h"
+#include "utils/builtins.h"
 
-static void read_catalogue(Facts *facts);
+static void copy_catalogue(Facts *facts, const Catalogue *catalogue);
+static text *copy_text(const text *value);
+static int	compare_approvals(const void *a, const void *b);
 static void read_present(Facts *facts);
 static void read_approval(Approval *approval, int row, const Request *request);
 static void read_differences(Approval *approval, const Request *request);
@@ -25,14 +29,7 @@ static void check_own_snapshot(const Request *request);
 /* The columns of the statement in facts_load(), in order. */
 enum
 {
-	COL_LEDGER_ID = 1,
-	COL_VOUCHING,
-	COL_ENABLED,
-	COL_CAPABILITY,
-	COL_APPROVALS_REQUIRED,
-	COL_SELF_APPROVAL,
-	COL_DESTINATION_ALLOWED,
-	COL_DESTINATION_PATTERN,
+	COL_VOUCHING = 1,
 	COL_CANDIDATE_REVISION,
 	COL_CANDIDATE_DIGEST,
 	COL_CANDIDATE_SOURCE,
@@ -45,18 +42,44 @@ enum
 	COL_WAITING_DIGEST,
 	COL_WAITING_GATE,
 	COL_REJECTED,
-	COL_CONTRACT_VERSION,
-	COL_CONTRACT_SHIPPED,
-	COL_WINDOW_UNTIL,
-	COL_BACKUP_TAKEN_AT,
 	COL_APPROVAL_ID,
 	COL_APPROVAL_DIGEST,
 	COL_APPROVER,
 	COL_APPROVAL_CAPABILITY,
 	COL_EXPIRES_AT,
 	COL_REVOKED,
-	COL_REVOKED_REASON
+	COL_REVOKED_REASON,
+	COL_APPROVAL_EVENT
 };
+
+/*
+ * The statement.  Joins cost even where they find nothing, so those for a
+ * candidate or a batch are only there if the request has one.
+ */
+#define FACTS_SQL(candidate_columns, batch_digest, joins) \
+	"SELECT " ACCESS_SQL("$3", "$1", "'submitter,owner'") ", " \
+	candidate_columns "," \
+	" coalesce(i.request_digest, " batch_digest "), i.idempotency_key," \
+	" (SELECT e.detail ->> 'provider_ref' FROM extaction.events e" \
+	"  WHERE i.scope IS NOT NULL AND e.scope = $1 AND e.intent_id = $2 AND e.kind = 'happened'" \
+	"  ORDER BY e.event_id DESC LIMIT 1)," \
+	" coalesce(i.requester, w.requester)," \
+	" w.request_digest, w.gate," \
+	" (SELECT e.detail ->> 'reason' FROM extaction.events e" \
+	"  WHERE e.scope = $1 AND e.intent_id = CASE $7 WHEN 'batch' THEN '' ELSE $8 END" \
+	"    AND e.kind = 'rejected' AND e.request_digest = $6 ORDER BY e.event_id DESC LIMIT 1)," \
+	" p.approval_id, p.request_digest, p.approver, p.capability," \
+	" CASE WHEN p.epoch = $9 THEN p.expires_at ELSE '-infinity' END," \
+	" r.approval_id IS NOT NULL, r.reason, p.event_id" \
+	" FROM (SELECT 1) AS always" \
+	" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2" \
+	joins \
+	" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = $7 AND w.id = $8" \
+	" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $7 AND p.id = $8" \
+	" LEFT JOIN extaction.revocations r ON r.scope = $1 AND r.approval_id = p.approval_id"
+
+#define FACTS_ARGS \
+	false, 9, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, INT8OID}, NULL
 
 /*
  * Loads the facts; a row per approval of the intent, or one without.
@@ -67,74 +90,53 @@ void
 facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		   const Identity *identity, const text *approval_id)
 {
-	static KeptQuery query = {
-		"SELECT l.ledger_id, " ACCESS_SQL("$3", "$1", "'submitter,owner'") ","
-		" a.enabled, coalesce(a.capability, a.action), a.approvals_required, a.self_approval,"
-		" a.destination_pattern IS NULL OR $5 ~ a.destination_pattern, a.destination_pattern,"
-		" c.revision, c.digest, c.source_id, c.source_version, s.source_version,"
-		" coalesce(i.request_digest, b.request_digest), i.idempotency_key, o.detail ->> 'provider_ref',"
-		" coalesce(i.requester, w.requester),"
-		" w.request_digest, w.gate, n.reason, k.version, k.shipped, l.window_until, l.backup_taken_at,"
-		" p.approval_id, p.request_digest, p.approver, p.capability,"
-		" CASE WHEN p.epoch = l.epoch THEN p.expires_at ELSE '-infinity' END,"
-		" r.approval_id IS NOT NULL, r.reason"
-		" FROM (SELECT 1) AS always"
-		" LEFT JOIN LATERAL (SELECT l.* FROM extaction.ledger l"
-		"                    ORDER BY l.entry DESC LIMIT 1) l ON true"
-		" LEFT JOIN extaction.actions a ON a.action = $4"
-		" LEFT JOIN LATERAL (SELECT c.* FROM extaction.candidates c"
-		"                    WHERE c.scope = $1 AND c.candidate_id = $6"
-		"                    ORDER BY c.revision DESC LIMIT 1) c ON true"
-		" LEFT JOIN LATERAL (SELECT s.* FROM extaction.sources s"
-		"                    WHERE s.scope = $1 AND s.source_id = $7"
-		"                    ORDER BY s.event_id DESC LIMIT 1) s ON true"
-		" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2"
-		" LEFT JOIN extaction.batches b ON b.scope = $1 AND b.batch_id = $11"
-		" LEFT JOIN LATERAL (SELECT e.detail FROM extaction.events e"
-		"                    WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.kind = 'happened'"
-		"                    ORDER BY e.event_id DESC LIMIT 1) o ON true"
-		" LEFT JOIN LATERAL (SELECT e.detail ->> 'reason' AS reason FROM extaction.events e"
-		"                    WHERE e.scope = $1 AND e.intent_id = CASE $9 WHEN 'batch' THEN '' ELSE $10 END"
-		"                      AND e.kind = 'rejected'"
-		"                      AND e.request_digest = $8 ORDER BY e.event_id DESC LIMIT 1) n ON true"
-		" LEFT JOIN LATERAL (SELECT k.version, k.shipped FROM extaction.contracts k"
-		"                    WHERE k.provider = a.provider AND k.operation = a.operation"
-		"                      AND k.valid_from <= clock_timestamp()"
-		"                    ORDER BY k.valid_from DESC, k.version DESC, k.shipped LIMIT 1) k ON true"
-		" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = $9 AND w.id = $10"
-		" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $9 AND p.id = $10"
-		" LEFT JOIN extaction.revocations r ON r.scope = $1 AND r.approval_id = p.approval_id"
-		" ORDER BY p.event_id",
-		false, 11, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID,
-		TEXTOID, TEXTOID}, NULL
+	static KeptQuery plain = {
+		FACTS_SQL("NULL::bigint, NULL::bytea, NULL::text, NULL::text, NULL::text", "NULL", ""),
+		FACTS_ARGS
 	};
+	static KeptQuery with_candidate = {
+		FACTS_SQL("c.revision, c.digest, c.source_id, c.source_version, s.source_version", "NULL",
+				  " LEFT JOIN LATERAL (SELECT c.* FROM extaction.candidates c"
+				  "                    WHERE c.scope = $1 AND c.candidate_id = $4"
+				  "                    ORDER BY c.revision DESC LIMIT 1) c ON true"
+				  " LEFT JOIN LATERAL (SELECT s.* FROM extaction.sources s"
+				  "                    WHERE s.scope = $1 AND s.source_id = $5"
+				  "                    ORDER BY s.event_id DESC LIMIT 1) s ON true"),
+		FACTS_ARGS
+	};
+	static KeptQuery of_batch = {
+		FACTS_SQL("NULL::bigint, NULL::bytea, NULL::text, NULL::text, NULL::text", "b.request_digest",
+				  " LEFT JOIN extaction.batches b ON b.scope = $1 AND b.batch_id = $8"),
+		FACTS_ARGS
+	};
+	const Catalogue *catalogue = catalogue_get(catalogue_action);
 	QueryArgs	args = {0};
 	int			i;
 
 	arg_text(&args, request->scope);
 	arg_text(&args, request->whole_batch ? NULL : request->intent_id);
 	arg_oid(&args, identity->role);
-	arg_cstring(&args, catalogue_action);
-	arg_text(&args, request->destination);
 	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
 	arg_text(&args, request->candidate ? request->candidate->source_id : NULL);
 	arg_digest(&args, subject_digest(request));
 	arg_cstring(&args, subject_kind(request));
 	arg_text(&args, subject_id(request));
-	arg_text(&args, request->whole_batch ? request->batch_id : NULL);
+	arg_int8(&args, catalogue->epoch);
 
 	memset(facts, 0, sizeof(Facts));
-	facts->napprovals = (int) query_run_now(&query, &args);
-	read_catalogue(facts);
+	copy_catalogue(facts, catalogue);
+	facts->napprovals = (int) query_run_now(request->whole_batch ? &of_batch :
+											request->candidate ? &with_candidate : &plain, &args);
 	read_present(facts);
 	if (got_null(0, COL_APPROVAL_ID))
 		facts->napprovals = 0;
 	facts->approvals = palloc0(sizeof(Approval) * Max(facts->napprovals, 1));
 	for (i = 0; i < facts->napprovals; i++)
 		read_approval(&facts->approvals[i], i, request);
-
-	if (request->whole_batch)
-		facts->destination_allowed = batch_destinations_allowed(request, facts->destination_pattern);
+	qsort(facts->approvals, facts->napprovals, sizeof(Approval), compare_approvals);
+	facts->destination_allowed = request->whole_batch
+		? batch_destinations_allowed(request, facts->destination_pattern)
+		: destination_matches(request->destination, facts->destination_pattern);
 	for (i = 0; i < facts->napprovals; i++)
 		if (!facts->approvals[i].same_request &&
 			approval_is_tried(facts, &facts->approvals[i], approval_id))
@@ -144,22 +146,56 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 }
 
 /*
- * Who may, and what the catalogue says.
+ * What the catalogue says.
  */
 static void
-read_catalogue(Facts *facts)
+copy_catalogue(Facts *facts, const Catalogue *catalogue)
 {
-	facts->may_submit = !got_null(0, COL_VOUCHING);
-	facts->vouching = got_bool(0, COL_VOUCHING);
-	if (facts->may_submit)
-		got_uuid(0, COL_LEDGER_ID, &facts->ledger_id);
-	facts->action_known = !got_null(0, COL_ENABLED);
-	facts->action_enabled = got_bool(0, COL_ENABLED);
-	facts->capability = got_text(0, COL_CAPABILITY);
-	facts->approvals_required = got_int8(0, COL_APPROVALS_REQUIRED);
-	facts->self_approval = got_bool(0, COL_SELF_APPROVAL);
-	facts->destination_allowed = got_bool(0, COL_DESTINATION_ALLOWED);
-	facts->destination_pattern = got_text(0, COL_DESTINATION_PATTERN);
+	facts->ledger_id = catalogue->ledger_id;
+	facts->window_until = catalogue->window_until;
+	facts->backup_taken_at = catalogue->backup_taken_at;
+	facts->action_known = catalogue->known;
+	facts->action_enabled = catalogue->enabled;
+	facts->capability = copy_text(catalogue->capability);
+	facts->approvals_required = catalogue->approvals_required;
+	facts->self_approval = catalogue->self_approval;
+	facts->destination_pattern = copy_text(catalogue->destination_pattern);
+	facts->has_contract = catalogue->has_contract;
+	facts->contract_version = catalogue->contract_version;
+	facts->contract_shipped = catalogue->contract_shipped;
+}
+
+/*
+ * The memory of the catalogue may go at the next invalidation.
+ */
+static text *
+copy_text(const text *value)
+{
+	return value ? (text *) memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)) : NULL;
+}
+
+/*
+ * Does a destination match the action's pattern?  NULL is any.
+ */
+bool
+destination_matches(const text *destination, const text *pattern)
+{
+	return pattern == NULL || destination == NULL ||
+		DatumGetBool(DirectFunctionCall2Coll(textregexeq, C_COLLATION_OID,
+											 PointerGetDatum(destination),
+											 PointerGetDatum(pattern)));
+}
+
+/*
+ * In the order in which they were given.
+ */
+static int
+compare_approvals(const void *a, const void *b)
+{
+	int64		one = ((const Approval *) a)->event_id;
+	int64		other = ((const Approval *) b)->event_id;
+
+	return one < other ? -1 : one > other;
 }
 
 /*
@@ -168,6 +204,8 @@ read_catalogue(Facts *facts)
 static void
 read_present(Facts *facts)
 {
+	facts->may_submit = !got_null(0, COL_VOUCHING);
+	facts->vouching = got_bool(0, COL_VOUCHING);
 	facts->candidate.known = !got_null(0, COL_CANDIDATE_REVISION);
 	if (facts->candidate.known)
 	{
@@ -189,11 +227,6 @@ read_present(Facts *facts)
 		got_digest(0, COL_WAITING_DIGEST, facts->waiting_digest);
 	facts->waiting_gate = got_text(0, COL_WAITING_GATE);
 	facts->rejected = got_text(0, COL_REJECTED);
-	facts->has_contract = !got_null(0, COL_CONTRACT_VERSION);
-	facts->contract_version = got_int8(0, COL_CONTRACT_VERSION);
-	facts->contract_shipped = got_bool(0, COL_CONTRACT_SHIPPED);
-	facts->window_until = got_timestamptz(0, COL_WINDOW_UNTIL);
-	facts->backup_taken_at = got_timestamptz(0, COL_BACKUP_TAKEN_AT);
 }
 
 static void
@@ -205,6 +238,7 @@ read_approval(Approval *approval, int row, const Request *request)
 	approval->expires_at = got_timestamptz(row, COL_EXPIRES_AT);
 	approval->revoked = got_bool(row, COL_REVOKED);
 	approval->revoked_reason = got_text(row, COL_REVOKED_REASON);
+	approval->event_id = got_int8(row, COL_APPROVAL_EVENT);
 	got_digest(row, COL_APPROVAL_DIGEST, approval->digest);
 	approval->same_request = memcmp(approval->digest, subject_digest(request), DIGEST_LENGTH) == 0;
 }

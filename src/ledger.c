@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
@@ -27,6 +28,13 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
+#define MAX_SUBJECT_LOCKS 200
+
+static int	locks_taken = 0;	/* in this transaction */
+
+static bool lock_subject(const text *scope, const char *kind, const text *id,
+						 bool exclusive, bool only_if_free);
+static void count_locks_anew(XactEvent event, void *arg);
 static LOCKTAG subject_tag(const text *scope, const char *kind, const text *id);
 static bool restoring(void);
 static Datum row_as_jsonb(HeapTuple tuple, TupleDesc desc);
@@ -36,16 +44,18 @@ PG_FUNCTION_INFO_V1(extaction_record_action_change);
 
 /*
  * The lock, to the end of the transaction, under which approvals and what
- * waits for them meet.  Shared for those who use an approval, exclusive for
- * those who write one, take one back, or begin to wait for one.
+ * waits for them meet.  Exclusive for those who write an approval, take one
+ * back, or begin to wait for one; shared for claim.
+ *
+ * The server's lock table is small.  So a transaction that has taken many of
+ * these goes on with one for the whole scope, which everybody else holds
+ * shared.
  */
 void
 ledger_lock_subject(const text *scope, const char *kind, const text *id,
 					bool exclusive)
 {
-	LOCKTAG		tag = subject_tag(scope, kind, id);
-
-	(void) LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, false);
+	(void) lock_subject(scope, kind, id, exclusive, false);
 }
 
 /*
@@ -57,20 +67,40 @@ bool
 ledger_try_lock_subject(const text *scope, const char *kind, const text *id,
 						bool exclusive)
 {
-	LOCKTAG		tag = subject_tag(scope, kind, id);
+	return lock_subject(scope, kind, id, exclusive, true);
+}
 
-	return LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+static bool
+lock_subject(const text *scope, const char *kind, const text *id,
+			 bool exclusive, bool only_if_free)
+{
+	LOCKTAG		whole = subject_tag(scope, "", NULL);
+	LOCKTAG		tag = subject_tag(scope, kind, id);
+	LockAcquireResult result;
+
+	if (locks_taken >= MAX_SUBJECT_LOCKS)
+		return LockAcquire(&whole, ExclusiveLock, false, only_if_free) != LOCKACQUIRE_NOT_AVAIL;
+	if (LockAcquire(&whole, ShareLock, false, only_if_free) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	result = LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, only_if_free);
+	if (result == LOCKACQUIRE_OK)
+		locks_taken++;
+	return result != LOCKACQUIRE_NOT_AVAIL;
 }
 
 /*
- * Gives the exclusive lock back before the transaction ends.
+ * Gives an exclusive lock back before the transaction ends.
  */
 void
 ledger_unlock_subject(const text *scope, const char *kind, const text *id)
 {
+	LOCKTAG		whole = subject_tag(scope, "", NULL);
 	LOCKTAG		tag = subject_tag(scope, kind, id);
 
+	if (locks_taken >= MAX_SUBJECT_LOCKS)
+		return;
 	(void) LockRelease(&tag, ExclusiveLock, false);
+	(void) LockRelease(&whole, ShareLock, false);
 }
 
 /*
@@ -85,10 +115,26 @@ subject_tag(const text *scope, const char *kind, const text *id)
 	hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(scope),
 							   VARSIZE_ANY_EXHDR(scope), 0);
 	hash = hash_bytes_extended((const unsigned char *) kind, (int) strlen(kind), hash);
-	hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(id),
-							   VARSIZE_ANY_EXHDR(id), hash);
+	if (id != NULL)
+		hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(id),
+								   VARSIZE_ANY_EXHDR(id), hash);
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (hash >> 32), (uint32) hash, 1);
 	return tag;
+}
+
+/*
+ * Called when the library is loaded.
+ */
+void
+ledger_init(void)
+{
+	RegisterXactCallback(count_locks_anew, NULL);
+}
+
+static void
+count_locks_anew(XactEvent event, void *arg)
+{
+	locks_taken = 0;
 }
 
 /*

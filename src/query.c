@@ -220,13 +220,16 @@ execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 static int
 plan_and_execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 {
+	static const char *const off[] = {
+		"enable_seqscan", "enable_bitmapscan", "enable_sort",
+		"enable_hashjoin", "enable_mergejoin", "enable_material", "enable_memoize", "jit"
+	};
 	int			level = NewGUCNestLevel();
 	int			result;
+	int			i;
 
-	set_for_visit("enable_seqscan", "off");
-	set_for_visit("enable_bitmapscan", "off");
-	set_for_visit("enable_sort", "off");
-	set_for_visit("jit", "off");
+	for (i = 0; i < (int) lengthof(off); i++)
+		set_for_visit(off[i], "off");
 	planning_kept = true;
 	PG_TRY();
 	{

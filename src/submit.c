@@ -54,13 +54,14 @@ extaction_submit(PG_FUNCTION_ARGS)
 
 	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, actor);
-	if (access_allows(&identity, request.scope, "submitter"))
+	/* a candidate may be looked up only by who may look at all */
+	if (candidate_id != NULL && !access_allows(&identity, request.scope, "submitter"))
+		scope_denied_receipt(&receipt, &request);
+	else
 	{
 		request_complete(&request, &candidate, candidate_id, payload);
 		submit_request(&request, &identity, approval_id, &order, &receipt);
 	}
-	else
-		scope_denied_receipt(&receipt, &request);
 	ledger_leave(&visit);
 	PG_RETURN_DATUM(receipt_datum(fcinfo, &receipt));
 }
@@ -147,7 +148,7 @@ submission_lock(const Request *request, Identity *identity)
  * Submits a request in the caller's name.
  */
 void
-submit_request(Request *request, const Identity *identity, text *approval_id,
+submit_request(Request *request, Identity *identity, text *approval_id,
 			   const Order *order, Receipt *receipt)
 {
 	Submission	submission = {
@@ -169,6 +170,11 @@ static bool
 answer_at_once(Submission *submission)
 {
 	submission_look(submission);
+	if (submission->verdict.gate == GATE_SCOPE_DENIED)
+	{
+		scope_denied_receipt(submission->receipt, submission->request);
+		return true;
+	}
 	if (submission->facts.bound)
 	{
 		answer_bound(submission);
@@ -187,6 +193,8 @@ submission_look(Submission *submission)
 
 	facts_load(&submission->facts, request, text_to_cstring(request->action),
 			   submission->identity, submission->approval_id);
+	if (submission->facts.may_submit)
+		identity_settle(submission->identity, submission->facts.vouching);
 	submission->verdict = gate_check(&submission->facts, request, submission->identity,
 									 submission->approval_id);
 }

@@ -127,8 +127,8 @@ hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, T
 	bool		look = strcmp(intent->work.claim_step, "look") == 0;
 	int64		within = look ? intent->work.lease_until - now : send_within(intent, now);
 
-	if (!ledger_try_lock_subject(intent->request.scope, subject_kind(&intent->request),
-								 subject_id(&intent->request), false))
+	if (intent->batch_id != NULL &&
+		!ledger_try_lock_subject(intent->request.scope, "batch", intent->batch_id, false))
 		return false;
 	if (!look)
 	{

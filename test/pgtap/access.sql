@@ -49,6 +49,7 @@ INSERT INTO matrix VALUES
     ('function', 'extend', 'wo'),
     ('function', 'fact_tables', 'uo'),
     ('function', 'find', 'sawuo'),
+    ('function', 'forget_catalogue', ''),
     ('function', 'gate_list', 'sawuo'),
     ('function', 'grant_access', 'o'),
     ('function', 'idempotency_key', 'sawuo'),
