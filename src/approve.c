@@ -513,7 +513,7 @@ prepare_waiting(Approving *approving, const Approval *approval)
 	idempotency_key(&approving->facts.ledger_id, request->scope, request->intent_id,
 					&approving->facts.idempotency_key);
 	if (ledger_bind(request, &approving->facts, approval->approval_id, &approving->requester,
-					&approving->order, true, &event) &&
+					&approving->order, &event) &&
 		approving->order.compensates != NULL)
 		ledger_compensated(request, approving->order.compensates, &approving->requester);
 	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);

@@ -598,7 +598,10 @@ extern void ledger_unlock_subject(const text *scope, const char *kind,
 								  const text *id);
 extern bool ledger_bind(const Request *request, const Facts *facts,
 						const text *approval_id, const Identity *identity,
-						const Order *order, bool open, Receipt *receipt);
+						const Order *order, Receipt *receipt);
+extern bool ledger_bind_happened(const Request *request, const Facts *facts,
+								 const text *approval_id,
+								 const Identity *identity, Receipt *receipt);
 extern void ledger_append(Receipt *receipt, const char *kind,
 						  const Request *request, const Identity *identity);
 extern void ledger_keep_request(const Request *request,

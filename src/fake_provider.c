@@ -15,9 +15,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "commands/sequence.h"
 #include "extaction.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 /* One call of submit_fake_task. */
 typedef struct Trip
@@ -35,8 +38,10 @@ static void cross(Trip *trip);
 static void refuse(Trip *trip);
 static void create(Trip *trip);
 static void answer_bound(Trip *trip);
-static text *provider_receive(const Request *request, const TaskRequest *task,
-							  const pg_uuid_t *key, const char *answer);
+static text *next_task_id(void);
+static void provider_receive(const Request *request, const TaskRequest *task,
+							 const pg_uuid_t *key, const char *answer,
+							 const text *task_id);
 
 PG_FUNCTION_INFO_V1(extaction_submit_fake_task);
 
@@ -134,41 +139,47 @@ refuse(Trip *trip)
 }
 
 /*
- * The first of its intent: bound, executed, recorded; or else another
- * session was first, and we answer like any later call.
+ * The first of its intent: bound, executed, recorded.  We hold the intent's
+ * lock, so nobody can be first in between, except in a transaction that looks
+ * at an older snapshot; its caller gets a serialization failure.
  */
 static void
 create(Trip *trip)
 {
 	Receipt    *receipt = &trip->receipt;
-
-	Order		order = NO_ORDER;
+	text	   *task_id = next_task_id();
 
 	idempotency_key(&trip->facts.ledger_id, trip->request.scope,
 					trip->request.intent_id, &trip->facts.idempotency_key);
-	if (!ledger_bind(&trip->request, &trip->facts,
-					 trip->verdict.approval->approval_id, &trip->identity,
-					 &order, false, receipt))
-	{
-		facts_load(&trip->facts, &trip->request, FAKE_TASK_ACTION,
-				   &trip->identity, trip->approval_id);
-		answer_bound(trip);
-		return;
-	}
-	approval_must_hold(trip->verdict.approval);
-
 	receipt->status = "created";
 	receipt->state = "happened";
 	receipt->next_step = "done";
 	receipt->attempt = 1;
 	receipt->idempotency_key = &trip->facts.idempotency_key;
 	receipt->bound_digest = trip->request.digest;
-	receipt->provider_ref = provider_receive(&trip->request, &trip->task,
-												  receipt->idempotency_key, "created");
-	receipt->detail = detail_evidence(NULL, receipt->provider_ref, NULL, NULL);
-	ledger_append(receipt, "happened", &trip->request, &trip->identity);
+	receipt->provider_ref = task_id;
+	receipt->detail = detail_evidence(NULL, task_id, NULL, NULL);
+	if (!ledger_bind_happened(&trip->request, &trip->facts,
+							  trip->verdict.approval->approval_id, &trip->identity, receipt))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to a concurrent first call of the intent")));
+	approval_must_hold(trip->verdict.approval);
+	provider_receive(&trip->request, &trip->task, receipt->idempotency_key, "created", task_id);
 	if (trip->facts.waits)
 		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id, NULL);
+}
+
+/*
+ * "fake-task-0001" and on.
+ */
+static text *
+next_task_id(void)
+{
+	Oid			sequence = get_relname_relid("fake_task_seq",
+											 get_namespace_oid("extaction", false));
+
+	return cstring_to_text(psprintf("fake-task-%04lld", (long long) nextval_internal(sequence, true)));
 }
 
 /*
@@ -186,8 +197,7 @@ answer_bound(Trip *trip)
 	receipt->state = "happened";
 	receipt->next_step = same ? "done" : "human";
 	receipt->bound_digest = facts->bound_digest;
-	(void) provider_receive(&trip->request, &trip->task,
-								 &facts->idempotency_key, receipt->status);
+	provider_receive(&trip->request, &trip->task, &facts->idempotency_key, receipt->status, NULL);
 	if (same)
 	{
 		receipt->attempt = 1;
@@ -207,26 +217,27 @@ answer_bound(Trip *trip)
 
 /*
  * The provider's side of the door: every request is entered in its books; one
- * that is new is executed, and its task comes to be.  Returns the task's id,
- * NULL if nothing was executed.
+ * that is new is executed, and its task comes to be.  task_id is NULL where
+ * nothing is executed.
  */
-static text *
+static void
 provider_receive(const Request *request, const TaskRequest *task,
-				 const pg_uuid_t *key, const char *answer)
+				 const pg_uuid_t *key, const char *answer, const text *task_id)
 {
-	static KeptQuery query = {
-		"WITH arrived AS ("
-		" INSERT INTO extaction.fake_task_requests (scope, intent_id, request_digest, answer)"
-		" VALUES ($1, $2, $3, $4) RETURNING answer),"
-		" numbered AS (SELECT nextval('extaction.fake_task_seq')::text AS n"
-		"              FROM arrived WHERE answer = 'created'),"
+#define ARRIVED_SQL \
+	"INSERT INTO extaction.fake_task_requests (scope, intent_id, request_digest, answer)" \
+	" VALUES ($1, $2, $3, $4)"
+	static KeptQuery arrive = {
+		ARRIVED_SQL, false, 4, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID}, NULL
+	};
+	static KeptQuery execute = {
+		"WITH arrived AS (" ARRIVED_SQL "),"
 		" executed AS ("
 		" INSERT INTO extaction.fake_task_executions (scope, intent_id, idempotency_key, task_id)"
-		" SELECT $1, $2, $5, 'fake-task-' || lpad(n, greatest(4, length(n)), '0')"
-		" FROM numbered RETURNING task_id)"
+		" VALUES ($1, $2, $5, $6))"
 		" INSERT INTO extaction.fake_tasks (scope, task_id, intent_id, title, assignee_person_ref, due_at)"
-		" SELECT $1, task_id, $2, $6, $7, $8 FROM executed RETURNING task_id",
-		false, 8, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		" VALUES ($1, $6, $2, $7, $8, $9)",
+		false, 9, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -234,9 +245,15 @@ provider_receive(const Request *request, const TaskRequest *task,
 	arg_text(&args, request->intent_id);
 	arg_digest(&args, request->digest);
 	arg_cstring(&args, answer);
+	if (task_id == NULL)
+	{
+		(void) query_run(&arrive, &args);
+		return;
+	}
 	arg_uuid(&args, key);
+	arg_text(&args, task_id);
 	arg_text(&args, task->title);
 	arg_text(&args, task->assignee_person_ref);
 	arg_text(&args, task->due_at);
-	return query_run(&query, &args) == 1 ? got_text(0, 1) : NULL;
+	(void) query_run(&execute, &args);
 }

@@ -36,6 +36,10 @@ static bool lock_subject(const text *scope, const char *kind, const text *id,
 						 bool exclusive, bool only_if_free);
 static void count_locks_anew(XactEvent event, void *arg);
 static LOCKTAG subject_tag(const text *scope, const char *kind, const text *id);
+static bool bind(KeptQuery *query, QueryArgs *args, Receipt *receipt);
+static void arg_binding(QueryArgs *args, const Request *request,
+						const Facts *facts, const text *approval_id,
+						const Identity *identity, const Order *order);
 static bool restoring(void);
 static Datum row_as_jsonb(HeapTuple tuple, TupleDesc desc);
 
@@ -137,9 +141,24 @@ count_locks_anew(XactEvent event, void *arg)
 	locks_taken = 0;
 }
 
+/* Binding: the intent's row, which is its first event.  $1 to $19. */
+#define BOUND_SQL \
+	"WITH bound AS (" \
+	" INSERT INTO extaction.intents" \
+	" (scope, intent_id, action, destination, payload, candidate_id, candidate_revision," \
+	"  request_digest, approval_id, idempotency_key, requester, role, \"session_user\", actor," \
+	"  batch_id, compensates, not_before, contract_version, contract_shipped)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $6 IS NOT NULL THEN $7 END," \
+	"  $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)" \
+	" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING event_id, recorded_at),"
+#define BOUND_TYPES \
+	TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID, \
+	BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, \
+	TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, BOOLOID
+
 /*
- * Binds an intent to a request for ever and, if it is open, puts it on the
- * worklist.  False if it is bound already: then another session was first.
+ * Binds an intent to a request for ever, and puts it on the worklist.  False
+ * if it is bound already: then another session was first.
  *
  * What was first submitted before the end of the window that a restore lost
  * may have gone out already: it begins as uncertain.
@@ -147,64 +166,97 @@ count_locks_anew(XactEvent event, void *arg)
 bool
 ledger_bind(const Request *request, const Facts *facts,
 			const text *approval_id, const Identity *identity,
-			const Order *order, bool open, Receipt *receipt)
+			const Order *order, Receipt *receipt)
 {
 	static KeptQuery query = {
-		"WITH bound AS ("
-		" INSERT INTO extaction.intents"
-		" (scope, intent_id, action, destination, payload, candidate_id, candidate_revision,"
-		"  request_digest, approval_id, idempotency_key, requester, role, \"session_user\", actor,"
-		"  batch_id, compensates, not_before, contract_version, contract_shipped)"
-		" VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $6 IS NOT NULL THEN $7 END,"
-		"  $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
-		" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING event_id, recorded_at),"
+		BOUND_SQL
 		" open AS ("
 		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, first_sent_at, quiet_from, since)"
 		" SELECT $1, $2, $3, CASE WHEN b.recorded_at < $20 THEN 'uncertain' ELSE 'prepared' END,"
 		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN $21 END,"
 		"  CASE WHEN b.recorded_at < $20 THEN b.recorded_at END, b.recorded_at"
-		" FROM bound b WHERE $22)"
+		" FROM bound b)"
 		" SELECT event_id, recorded_at FROM bound",
-		false, 22, {TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID,
-			BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID,
-			TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, BOOLOID,
-		TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID}, NULL
+		false, 21, {BOUND_TYPES, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL
 	};
 	QueryArgs	args = {0};
 
-	arg_text(&args, request->scope);
-	arg_text(&args, request->intent_id);
-	arg_text(&args, request->action);
-	arg_text(&args, request->destination);
-	arg_jsonb(&args, request->payload);
-	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
-	arg_int8(&args, facts->candidate.revision);
-	arg_digest(&args, request->digest);
-	arg_text(&args, approval_id);
-	arg_uuid(&args, &facts->idempotency_key);
-	arg_text(&args, identity->name);
-	arg_identity(&args, identity);
-	arg_text(&args, order->batch_id);
-	arg_text(&args, order->compensates);
-	arg_timestamptz(&args, order->not_before);
-	if (facts->has_contract)
-	{
-		arg_int8(&args, facts->contract_version);
-		arg_bool(&args, facts->contract_shipped);
-	}
-	else
-	{
-		arg_null(&args);
-		arg_null(&args);
-	}
+	arg_binding(&args, request, facts, approval_id, identity, order);
 	arg_timestamptz(&args, facts->window_until);
 	arg_timestamptz(&args, facts->backup_taken_at);
-	arg_bool(&args, open);
-	if (query_run(&query, &args) == 0)
+	return bind(&query, &args, receipt);
+}
+
+/*
+ * Binds an intent that happens in this very transaction, with its outcome;
+ * the receipt is told of that event.  False as above.
+ */
+bool
+ledger_bind_happened(const Request *request, const Facts *facts,
+					 const text *approval_id, const Identity *identity,
+					 Receipt *receipt)
+{
+	static KeptQuery query = {
+		BOUND_SQL
+		" happened AS ("
+		" INSERT INTO extaction.events"
+		" (scope, intent_id, kind, attempt, request_digest, approval_id, detail, role, \"session_user\", actor)"
+		" SELECT $1, $2, 'happened', $20, $8, $9, $21, $12, $13, $14 FROM bound"
+		" RETURNING event_id, recorded_at)"
+		" SELECT event_id, recorded_at FROM happened",
+		false, 21, {BOUND_TYPES, INT8OID, JSONBOID}, NULL
+	};
+	Order		order = NO_ORDER;
+	QueryArgs	args = {0};
+
+	arg_binding(&args, request, facts, approval_id, identity, &order);
+	arg_int8(&args, receipt->attempt);
+	arg_jsonb(&args, receipt->detail);
+	return bind(&query, &args, receipt);
+}
+
+static bool
+bind(KeptQuery *query, QueryArgs *args, Receipt *receipt)
+{
+	if (query_run(query, args) == 0)
 		return false;
 	receipt->receipt_id = got_int8(0, 1);
 	receipt->recorded_at = got_timestamptz(0, 2);
 	return true;
+}
+
+/*
+ * The parameters of BOUND_SQL.
+ */
+static void
+arg_binding(QueryArgs *args, const Request *request, const Facts *facts,
+			const text *approval_id, const Identity *identity, const Order *order)
+{
+	arg_text(args, request->scope);
+	arg_text(args, request->intent_id);
+	arg_text(args, request->action);
+	arg_text(args, request->destination);
+	arg_jsonb(args, request->payload);
+	arg_text(args, request->candidate ? request->candidate->candidate_id : NULL);
+	arg_int8(args, facts->candidate.revision);
+	arg_digest(args, request->digest);
+	arg_text(args, approval_id);
+	arg_uuid(args, &facts->idempotency_key);
+	arg_text(args, identity->name);
+	arg_identity(args, identity);
+	arg_text(args, order->batch_id);
+	arg_text(args, order->compensates);
+	arg_timestamptz(args, order->not_before);
+	if (facts->has_contract)
+	{
+		arg_int8(args, facts->contract_version);
+		arg_bool(args, facts->contract_shipped);
+	}
+	else
+	{
+		arg_null(args);
+		arg_null(args);
+	}
 }
 
 /*

@@ -265,7 +265,7 @@ create(Submission *submission)
 	idempotency_key(&submission->facts.ledger_id, request->scope, request->intent_id,
 					&submission->facts.idempotency_key);
 	if (!ledger_bind(request, &submission->facts, approval->approval_id,
-					 submission->identity, submission->order, true, receipt))
+					 submission->identity, submission->order, receipt))
 	{
 		submission_look(submission);
 		answer_bound(submission);
