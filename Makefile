@@ -20,6 +20,7 @@ MODULE_big = extaction
 OBJS = \
 	src/extaction.o \
 	src/canonical.o \
+	src/number.o \
 	src/digest.o \
 	src/document.o \
 	src/strict_json.o \

@@ -435,6 +435,11 @@ extern void canonical_write_string(CanonicalSink *sink,
 extern void canonical_append_member(StringInfo path, const char *name, int len);
 extern void canonical_append_element(StringInfo path, int index);
 
+/* number.c: a number as ECMAScript writes it; pure */
+#define NUMBER_BUFFER 48		/* room for every such text */
+
+extern int	number_form(const char *text, char *out);
+
 /* digest.c: SHA-256, request digest, key; pure */
 extern CanonicalStatus digest_json(Jsonb *json, uint8 *digest,
 								   CanonicalFault *fault);
