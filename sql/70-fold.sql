@@ -40,15 +40,17 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                      max(e.attempt) AS attempt,
                      min(e.recorded_at) FILTER (WHERE e.kind = 'sending' AND NOT e.given_back) AS first_sent_at,
                      max(e.lease_until) AS quiet_from,
-                     (array_agg(e.detail #>> '{evidence,code}' ORDER BY e.event_id DESC)
-                        FILTER (WHERE e.kind IN ('uncertain', 'not_happened')))[1] AS last_code,
+                     -- what stops every resend is not undone by another answer of the same attempt
+                     (array_agg(e.detail #>> '{evidence,code}'
+                                ORDER BY coalesce(e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure'), false) DESC, e.event_id DESC)
+                        FILTER (WHERE e.kind IN ('uncertain', 'not_happened') AND e.event_id > e.last_sending))[1] AS last_code,
                      count(DISTINCT e.attempt) FILTER (WHERE e.kind = 'sending' AND NOT e.given_back AND e.event_id > e.last_retry) AS tries,
                      coalesce(bool_or(e.kind = 'sending' AND NOT e.given_back AND e.event_id > e.last_settled
                                       AND e.attempt < e.last_attempt), false) AS earlier_open,
                      coalesce(bool_or(e.kind = 'uncertain' AND e.detail #>> '{evidence,code}' = 'restored'
                                       AND e.event_id > e.last_settled), false) AS restored,
                      coalesce(bool_or(e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'), false) AS late_found,
-                     max(e.recorded_at) FILTER (WHERE e.kind IN ('uncertain', 'not_happened')
+                     max(e.recorded_at) FILTER (WHERE e.kind IN ('uncertain', 'not_happened') AND e.event_id > e.last_sending
                          AND e.detail #>> '{evidence,code}' NOT IN ('lease_ended', 'restored')) AS answered_at,
                      max(e.recorded_at) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.last_settled) AS looked_at,
                      count(*) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.last_settled) AS lookups
@@ -58,7 +60,8 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                                      AND b.kind = 'released') AS given_back,
                            coalesce(max(e.event_id) FILTER (WHERE e.kind = 'retried') OVER (), 0) AS last_retry,
                            coalesce(max(e.event_id) FILTER (WHERE e.kind = 'not_happened') OVER (), 0) AS last_settled,
-                           max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt
+                           max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt,
+                           coalesce(max(e.event_id) FILTER (WHERE e.kind = 'sending') OVER (), 0) AS last_sending
                     FROM extaction.events e
                     WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.event_id > i.event_id) e) s) f
     WHERE f.state IS NOT NULL;

@@ -48,6 +48,7 @@ static void begin_with_digest(Approving *approving, LedgerVisit *visit,
 static void lock_and_look(Approving *approving);
 static void look(Approving *approving);
 static const char *why_not(Approving *approving);
+static bool is_settled(const Approving *approving);
 static const char *why_not_waiting(Approving *approving);
 static void approve(Approving *approving);
 static bool already_approved(Approving *approving);
@@ -106,7 +107,8 @@ extaction_reject(PG_FUNCTION_ARGS)
 	if (approving.facts.rejected != NULL)
 		approving.status = "rejected";
 	else if (approving.facts.bound)
-		approving.status = why_not(&approving) ? "closed" : "too_late";
+		approving.status = why_not(&approving) || (!approving.intent.open && !approving.request.whole_batch)
+			? "closed" : "too_late";
 	else
 		approving.status = why_not_waiting(&approving);
 	if (approving.status == NULL)
@@ -275,7 +277,7 @@ why_not(Approving *approving)
 {
 	const Facts *facts = &approving->facts;
 
-	if (facts->bound && ((!approving->intent.open && !approving->request.whole_batch) ||
+	if (facts->bound && (is_settled(approving) ||
 						 memcmp(facts->bound_digest, approving->request.digest, DIGEST_LENGTH) != 0))
 	{
 		approving->needs = approving->intent.open
@@ -296,6 +298,19 @@ why_not(Approving *approving)
 		return "not_yours";
 	}
 	return NULL;
+}
+
+/*
+ * Is nothing left to approve?  A closed not_happened can be retried, and for
+ * that takes an approval that holds.
+ */
+static bool
+is_settled(const Approving *approving)
+{
+	const Intent *intent = &approving->intent;
+
+	return !approving->request.whole_batch && !intent->open &&
+		!(intent->outcome != NULL && strcmp(intent->outcome, "not_happened") == 0);
 }
 
 /*

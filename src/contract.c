@@ -101,7 +101,6 @@ static TimestampTz resend_from(const Contract *contract,
 static bool key_outlives(const Contract *contract, const Situation *situation,
 						 TimestampTz resend_at);
 static bool lists_code(const Contract *contract, const char *code);
-static bool is_own_code(const char *code);
 static const WordColumn *find_column(const char *column);
 static int64 sum(int64 a, int64 b);
 static int64 product(int64 a, int64 b);
@@ -384,7 +383,7 @@ contract_proves_not_happened(const Contract *contracts, int ncontracts,
 {
 	int			i;
 
-	if (code == NULL || is_own_code(code))
+	if (code == NULL || contract_code_is_own(code))
 		return false;
 	for (i = 0; i < ncontracts; i++)
 		if (!lists_code(&contracts[i], code))
@@ -407,10 +406,19 @@ lists_code(const Contract *contract, const char *code)
 }
 
 /*
+ * Does an answer with this code stop every resend?  (Condition 6.)
+ */
+bool
+contract_code_stops(const char *code)
+{
+	return code != NULL && (strcmp(code, "mismatch") == 0 || strcmp(code, "stored_failure") == 0);
+}
+
+/*
  * Is the code one of our own?
  */
-static bool
-is_own_code(const char *code)
+bool
+contract_code_is_own(const char *code)
 {
 	int			i;
 

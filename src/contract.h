@@ -160,6 +160,8 @@ extern Step contract_next_step(const Contract *contracts, int ncontracts,
 extern const char *contract_step_name(StepKind kind);
 extern bool contract_proves_not_happened(const Contract *contracts,
 										 int ncontracts, const char *code);
+extern bool contract_code_is_own(const char *code);
+extern bool contract_code_stops(const char *code);
 extern bool contract_absence_is_proof(const Contract *contracts,
 									  int ncontracts);
 extern bool contract_absent_after(const Contract *contracts, int ncontracts,

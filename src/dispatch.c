@@ -215,9 +215,6 @@ claim_due(Claim *claim)
 		claim->last_due_at = items[count - 1].due_at;
 		claim->last_scope = items[count - 1].scope;
 		claim->last_intent_id = items[count - 1].intent_id;
-		/* what a gate stopped is out of the way; no second round for it */
-		if (strcmp(claim->step, "send") == 0)
-			break;
 	}
 	MemoryContextDelete(memory);
 }
@@ -346,6 +343,8 @@ claim_to_send(Claim *claim, Intent *intent, bool again)
 		return;
 	}
 	work->earlier_open |= again;
+	work->last_code = NULL;		/* of this attempt there is no answer yet */
+	work->answered_at = NO_TIME;
 	work->attempt++;
 	work->tries++;
 	if (work->first_sent_at == NO_TIME)
@@ -440,9 +439,9 @@ find_next_due(Claim *claim)
 	static KeptQuery query = {
 		"SELECT w.due_at"
 		CLAIMABLE_SQL
-		"   AND w.state = $5 AND w.claim_id IS NULL AND w.due_at < 'infinity'"
+		"   AND w.state = $5 AND w.claim_id IS NULL AND w.due_at < 'infinity' AND (w.due_at > $6 OR $7)"
 		" ORDER BY w.due_at LIMIT 1",
-		false, 5, {OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
+		false, 7, {OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -451,6 +450,9 @@ find_next_due(Claim *claim)
 	arg_text(&args, claim->provider);
 	arg_text(&args, claim->scope);
 	arg_cstring(&args, strcmp(claim->step, "send") == 0 ? "prepared" : "uncertain");
+	arg_timestamptz(&args, claim->now);
+	/* what is due and was not claimed is for another step, or in somebody's hands */
+	arg_bool(&args, claim->claimed == claim->max_intents);
 	claim->next_due_at = query_run(&query, &args) == 0 ? NO_TIME : got_timestamptz(0, 1);
 }
 

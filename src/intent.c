@@ -333,17 +333,25 @@ copy_digest(const uint8 **to, const uint8 *from)
 }
 
 /*
- * For an intent that has left the worklist: its last attempt, and when it was
- * with a worker first and last, from the events.
+ * For an intent that has left the worklist: its last attempt, when it was with
+ * a worker first and last, and what its earlier attempts are worth, from the
+ * events.
  */
 void
 intent_past(Intent *intent)
 {
 	static KeptQuery query = {
 		"SELECT coalesce(max(e.attempt), 0), min(e.recorded_at) FILTER (WHERE e.kind = 'sending'),"
-		" max(e.lease_until)"
-		" FROM extaction.events e WHERE e.scope = $1 AND e.intent_id = $2"
-		"  AND e.kind IN ('sending', 'extended', 'uncertain', 'happened')",
+		" max(e.lease_until),"
+		" coalesce(bool_or(e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'), false),"
+		" coalesce(bool_or(e.kind = 'sending' AND e.event_id > e.last_settled AND e.attempt < e.last_attempt"
+		"                  AND NOT e.attempt = ANY (e.given_back)), false)"
+		" FROM (SELECT e.*,"
+		"   coalesce(max(e.event_id) FILTER (WHERE e.kind = 'not_happened') OVER (), 0) AS last_settled,"
+		"   max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt,"
+		"   coalesce(array_agg(e.attempt) FILTER (WHERE e.kind = 'released') OVER (), '{}') AS given_back"
+		"  FROM extaction.events e WHERE e.scope = $1 AND e.intent_id = $2"
+		"   AND e.kind IN ('sending', 'extended', 'uncertain', 'happened', 'not_happened', 'released', 'late_evidence')) e",
 		false, 2, {TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
@@ -354,6 +362,8 @@ intent_past(Intent *intent)
 	intent->last_attempt = got_int8(0, 1);
 	intent->first_sent_at = got_timestamptz(0, 2);
 	intent->quiet_from = got_timestamptz(0, 3);
+	intent->work.late_found = got_bool(0, 4);
+	intent->work.earlier_open = got_bool(0, 5);
 }
 
 /*

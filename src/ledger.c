@@ -31,6 +31,7 @@
 #define MAX_SUBJECT_LOCKS 200
 
 static int	locks_taken = 0;	/* in this transaction */
+static bool has_whole_scope = false;	/* as the last call found it */
 
 static bool lock_subject(const text *scope, const char *kind, const text *id,
 						 bool exclusive, bool only_if_free);
@@ -53,7 +54,7 @@ PG_FUNCTION_INFO_V1(extaction_record_action_change);
  *
  * The server's lock table is small.  So a transaction that has taken many of
  * these goes on with one for the whole scope, which everybody else holds
- * shared.
+ * shared; as soon as nobody does.
  */
 void
 ledger_lock_subject(const text *scope, const char *kind, const text *id,
@@ -82,8 +83,11 @@ lock_subject(const text *scope, const char *kind, const text *id,
 	LOCKTAG		tag = subject_tag(scope, kind, id);
 	LockAcquireResult result;
 
-	if (locks_taken >= MAX_SUBJECT_LOCKS)
-		return LockAcquire(&whole, ExclusiveLock, false, only_if_free) != LOCKACQUIRE_NOT_AVAIL;
+	/* waiting for it would be a deadlock with the next who does the same */
+	has_whole_scope = locks_taken >= MAX_SUBJECT_LOCKS &&
+		LockAcquire(&whole, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	if (has_whole_scope)
+		return true;
 	if (LockAcquire(&whole, ShareLock, false, only_if_free) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
 	result = LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, only_if_free);
@@ -101,7 +105,7 @@ ledger_unlock_subject(const text *scope, const char *kind, const text *id)
 	LOCKTAG		whole = subject_tag(scope, "", NULL);
 	LOCKTAG		tag = subject_tag(scope, kind, id);
 
-	if (locks_taken >= MAX_SUBJECT_LOCKS)
+	if (has_whole_scope)
 		return;
 	(void) LockRelease(&tag, ExclusiveLock, false);
 	(void) LockRelease(&whole, ShareLock, false);

@@ -48,8 +48,10 @@ static void settle_not_happened(Report *report, bool may_retry, TimestampTz due_
 static void stay_uncertain(Report *report, const char *status, const char *needs);
 static void keep_late(Report *report);
 static void stop_everything(Report *report);
+static bool shows_effect(const Report *report);
 static bool proves_not_happened(const Report *report);
 static bool will_retry(const Report *report);
+static bool gates_last(const Intent *intent);
 static void judge_finding(Report *report, const char *finding);
 static void judge_absent(Report *report);
 static void judge_unknown(Report *report);
@@ -166,7 +168,8 @@ judge_outcome(Report *report)
 						text_to_cstring(intent->request.intent_id), (long long) report->attempt),
 				 errhint("Pass the attempt that extaction.claimed showed."),
 				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "attempt")));
-	if (said_before(report, report->outcome) || said_before(report, "late_evidence"))
+	if (said_before(report, report->outcome) || said_before(report, "late_evidence") ||
+		(intent->open && strcmp(intent->work.state, "uncertain") == 0 && said_before(report, "uncertain")))
 		finish(report, "replayed");
 	else if (report->attempt < last)
 		keep_late(report);
@@ -189,10 +192,12 @@ judge_current(Report *report)
 	Work	   *work = &report->intent.work;
 
 	work->answered_at = report->now;
-	work->last_code = report->code;
+	/* what stops every resend is not undone by another answer of the same attempt */
+	if (!contract_code_stops(work->last_code))
+		work->last_code = report->code;
 	if (strcmp(report->outcome, "happened") == 0)
 	{
-		if (report->evidence != NULL || report->provider_ref != NULL)
+		if (shows_effect(report))
 			settle_happened(report);
 		else
 			stay_uncertain(report, "not_proven", "evidence or a provider_ref: who says that it happened?");
@@ -346,6 +351,21 @@ stop_everything(Report *report)
 		ledger_put_work(intent);
 }
 
+/*
+ * Does anything say that it happened?  Not a code of ours that means that we
+ * do not know, or that it was never sent.
+ */
+static bool
+shows_effect(const Report *report)
+{
+	if (report->code != NULL && contract_code_is_own(report->code) &&
+		strcmp(report->code, "exists") != 0)
+		return false;
+	return report->provider_ref != NULL ||
+		(report->evidence != NULL &&
+		 !(JB_ROOT_IS_OBJECT(report->evidence) && JB_ROOT_COUNT(report->evidence) == 0));
+}
+
 static bool
 proves_not_happened(const Report *report)
 {
@@ -368,13 +388,24 @@ static bool
 will_retry(const Report *report)
 {
 	const Intent *intent = &report->intent;
-	Facts		facts;
 
 	if (!report->retry_given && (report->code == NULL || strcmp(report->code, "never_sent") != 0))
 		return false;
 	if (!intent->open || intent->work.tries >= intent->max_attempts)
 		return false;
-	return intent_gates(intent, &facts).gate == GATE_COUNT;
+	return gates_last(intent);
+}
+
+/*
+ * Does the approval last?  A switch only stops claim.
+ */
+static bool
+gates_last(const Intent *intent)
+{
+	Facts		facts;
+	Gate		gate = intent_gates(intent, &facts).gate;
+
+	return gate == GATE_COUNT || gate == GATE_ACTION_DISABLED;
 }
 
 /*
@@ -390,7 +421,7 @@ judge_finding(Report *report, const char *finding)
 		return;
 	if (strcmp(finding, "found") == 0)
 	{
-		if (report->human || report->evidence != NULL || report->provider_ref != NULL)
+		if (report->human || shows_effect(report))
 			settle_happened(report);
 		else
 			stay_uncertain(report, "not_proven", "evidence or a provider_ref: what was found?");
@@ -441,7 +472,7 @@ judge_absent(Report *report)
 	TimestampTz quiet;
 
 	if (!report->human && work->claim_id != 0 && work->claim_step != NULL &&
-		strcmp(work->claim_step, "look") == 0)
+		strcmp(work->claim_step, "look") == 0 && work->lease_until > report->now)
 		began = work->look_began_at;
 	if (began == NO_TIME)
 		stay_uncertain(report, "not_proven", "looked_at: when the look began");
@@ -459,8 +490,8 @@ judge_absent(Report *report)
 		stay_uncertain(report, "not_proven",
 					   psprintf("a look that begins after %s", timestamptz_to_str(quiet)));
 	else
-		settle_not_happened(report, report->intent.open && work->tries < report->intent.max_attempts,
-							report->now);
+		settle_not_happened(report, report->intent.open && work->tries < report->intent.max_attempts &&
+							gates_last(&report->intent), report->now);
 }
 
 /*

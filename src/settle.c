@@ -106,7 +106,8 @@ extaction_retry(PG_FUNCTION_ARGS)
 	begin(&wish, &visit, fcinfo, "approver");
 	if (!wish.known)
 		refuse(&wish, "an intent that is there: the scope knows none of this name");
-	else if (intent->open && strcmp(wish.state, "prepared") == 0 && intent->work.attempt > 0)
+	else if (intent->open && strcmp(wish.state, "prepared") == 0 &&
+			 intent->outcome != NULL && strcmp(intent->outcome, "not_happened") == 0)
 		status = "replayed";
 	else if (intent->open || !intent->bound || intent->outcome == NULL ||
 			 strcmp(intent->outcome, "not_happened") != 0)
@@ -207,8 +208,6 @@ extaction_compensate(PG_FUNCTION_ARGS)
 			order.compensates = wish.intent_id;
 			order.not_before = quiet_end(&wish);
 			submit_request(&request, &wish.identity, NULL, &order, &wish.receipt);
-			if (strcmp(wish.receipt.status, "created") == 0)
-				ledger_compensated(&request, wish.intent_id, &wish.identity);
 		}
 	}
 	ledger_leave(&visit);

@@ -25,6 +25,7 @@
 static bool answer_at_once(Submission *submission);
 static void answer_bound(Submission *submission);
 static bool create(Submission *submission);
+static bool inherit_order(Submission *submission);
 static const char *needs_of(const Submission *submission);
 static const char *conflict_needs(const Request *bound, const Request *asked);
 
@@ -262,6 +263,7 @@ create(Submission *submission)
 	Receipt    *receipt = submission->receipt;
 	const Approval *approval = submission->verdict.approval;
 
+	(void) inherit_order(submission);
 	idempotency_key(&submission->facts.ledger_id, request->scope, request->intent_id,
 					&submission->facts.idempotency_key);
 	if (!ledger_bind(request, &submission->facts, approval->approval_id,
@@ -272,6 +274,8 @@ create(Submission *submission)
 		return true;
 	}
 	approval_must_hold(approval);
+	if (submission->order->compensates != NULL)
+		ledger_compensated(request, submission->order->compensates, submission->identity);
 	receipt->status = "created";
 	receipt->state = receipt->recorded_at < submission->facts.window_until ? "uncertain" : "prepared";
 	receipt->next_step = receipt->recorded_at < submission->facts.window_until ? "look" : "send";
@@ -283,6 +287,35 @@ create(Submission *submission)
 	if (submission->facts.waits)
 		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
 	return true;
+}
+
+/*
+ * What waits under the same digest as an undo stays one, and goes out no
+ * earlier than it may, however it is asked for again.  True if only this call
+ * says that it is one.
+ */
+static bool
+inherit_order(Submission *submission)
+{
+	const Facts *facts = &submission->facts;
+	const Request *request = submission->request;
+	Order	   *order;
+	Request		kept;
+	CandidateRef candidate;
+	Identity	requester;
+
+	if (request->whole_batch || !facts->waits ||
+		memcmp(facts->waiting_digest, request->digest, DIGEST_LENGTH) != 0)
+		return false;
+	order = palloc(sizeof(Order));
+	if (!request_load(&kept, &candidate, &requester, order, request->scope, request->digest))
+		return false;
+	if (order->compensates == NULL)
+		return submission->order->compensates != NULL;
+	order->batch_id = submission->order->batch_id;
+	order->not_before = Max(order->not_before, submission->order->not_before);
+	submission->order = order;
+	return false;
 }
 
 /*
@@ -312,6 +345,7 @@ submission_wait(Submission *submission)
 	Gate		gate = submission->verdict.gate;
 	bool		same = facts->waits &&
 		memcmp(facts->waiting_digest, request->digest, DIGEST_LENGTH) == 0;
+	bool		undoes = inherit_order(submission);
 
 	receipt->status = "blocked";
 	receipt->state = "awaiting_approval";
@@ -324,7 +358,7 @@ submission_wait(Submission *submission)
 	receipt->recorded_at = GetCurrentTimestamp();
 	receipt->approval_id = submission->verdict.approval
 		? submission->verdict.approval->approval_id : submission->approval_id;
-	if (same && text_is(facts->waiting_gate, receipt->gate))
+	if (same && !undoes && text_is(facts->waiting_gate, receipt->gate))
 		return;
 
 	if (facts->waits && !same && gate != GATE_REJECTED)
