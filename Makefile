@@ -67,7 +67,14 @@ REGRESS = \
 	hostile \
 	guards \
 	canonical \
-	contract
+	contract \
+	ask \
+	decide \
+	going_out \
+	coming_back \
+	cases \
+	counterexamples \
+	states
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \
@@ -82,7 +89,25 @@ ISOLATION = \
 	observe-observe \
 	approve-approve \
 	create-scope \
-	grant-grant
+	grant-grant \
+	outside-toolbox \
+	submit-submit-send \
+	submit-submit-many \
+	blocked-blocked-send \
+	submit-approve \
+	approve-approve-two \
+	approve-reject \
+	approve-expiry \
+	approve-claim \
+	claim-claim \
+	cancel-claim \
+	revoke-claim \
+	revoke-claim-batch \
+	record_outcome-sweep \
+	record_outcome-claim \
+	decide-late \
+	abandon-look \
+	compensate-decide
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 PROVE_TESTS = $(wildcard test/t/*.pl)

@@ -13,12 +13,13 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                       WHEN l.kind = 'retried' THEN 'prepared'
                       WHEN l.kind IN ('uncertain', 'looked') THEN 'uncertain'
                       WHEN l.kind IN ('sending', 'blocked') THEN l.kind END AS state,
-                 i.action, coalesce(s.attempt, 0) AS attempt,
+                 i.action, greatest(s.attempt, CASE WHEN w.window_until IS NOT NULL THEN 1000 ELSE 0 END) AS attempt,
                  coalesce(CASE l.kind WHEN 'sending' THEN s.quiet_from WHEN 'blocked' THEN 'infinity' ELSE l.due_at END,
                           CASE WHEN l.kind IS NULL THEN i.not_before END, l.recorded_at, i.recorded_at) AS due_at,
                  CASE l.kind WHEN 'sending' THEN s.quiet_from END AS lease_until,
                  least(s.first_sent_at, CASE WHEN s.restored THEN w0.backup_taken_at END, w.backup_taken_at) AS first_sent_at,
-                 coalesce(s.quiet_from, CASE WHEN w.window_until IS NOT NULL THEN i.recorded_at END) AS quiet_from,
+                 coalesce(s.quiet_from, CASE WHEN w.window_until IS NOT NULL THEN i.recorded_at + coalesce(
+                     (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour') END) AS quiet_from,
                  s.last_code, CASE l.kind WHEN 'blocked' THEN l.detail ->> 'gate' WHEN 'released' THEN l.detail ->> 'gate' END AS gate,
                  CASE l.kind WHEN 'blocked' THEN l.detail ->> 'needs' WHEN 'released' THEN l.detail ->> 'needs' END AS needs,
                  coalesce(l.recorded_at, i.recorded_at) AS since, s.tries, s.earlier_open OR s.restored AS earlier_open,

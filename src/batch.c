@@ -606,10 +606,12 @@ bind_chunk(Batch *batch, int first, int count, const Facts *facts, const text *a
 		" FROM unnest($2, $3, $4, $5, $18) AS t (intent_id, destination, payload, digest, key)"
 		" LEFT JOIN extaction.batches b ON b.scope = $1 AND b.batch_id = $7"
 		" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING intent_id, recorded_at, not_before)"
-		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, first_sent_at, quiet_from, since)"
+		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since)"
 		" SELECT $1, b.intent_id, $6, CASE WHEN b.recorded_at < $16 THEN 'uncertain' ELSE 'prepared' END,"
-		"  coalesce(b.not_before, b.recorded_at), CASE WHEN b.recorded_at < $16 THEN $17 END,"
-		"  CASE WHEN b.recorded_at < $16 THEN b.recorded_at END, b.recorded_at"
+		"  coalesce(b.not_before, b.recorded_at), CASE WHEN b.recorded_at < $16 THEN 1000 ELSE 0 END,"
+		"  CASE WHEN b.recorded_at < $16 THEN $17 END,"
+		"  CASE WHEN b.recorded_at < $16 THEN b.recorded_at + coalesce("
+		"   (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour') END, b.recorded_at"
 		" FROM bound b",
 		false, 18, {TEXTOID, TEXTARRAYOID, TEXTARRAYOID, JSONBARRAYOID, BYTEAARRAYOID, TEXTOID, TEXTOID,
 			TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, BOOLOID,

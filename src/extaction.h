@@ -309,6 +309,7 @@ typedef struct Intent
 	text	   *provider_ref;
 	/* of a closed one, if intent_past() was asked */
 	int64		last_attempt;
+	int64		past_tries;
 	TimestampTz first_sent_at;
 	TimestampTz quiet_from;
 	/* what waits for an approver under its name */

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "extaction.h"
 #include "utils/builtins.h"
@@ -23,6 +24,7 @@ static void read_work(Intent *intent);
 static void read_outcome(Intent *intent);
 static void read_waiting(Intent *intent);
 static const char *state_word(const char *kind);
+static void check_newest(text *scope, text *intent_id);
 static void copy_digest(const uint8 **to, const uint8 *from);
 
 /* The columns of INTENT_SQL, in order. */
@@ -161,7 +163,36 @@ intent_lock(Intent *intent, text *scope, text *intent_id)
 	arg_text(&args, scope);
 	arg_text(&args, intent_id);
 	(void) query_run(&query, &args);
+	if (IsolationUsesXactSnapshot())
+		check_newest(scope, intent_id);
 	return intent_load(intent, scope, intent_id, false);
+}
+
+/*
+ * In REPEATABLE READ and stricter, an intent about which something was
+ * recorded after our snapshot was taken is a lost race: we would decide from
+ * what is no longer true.
+ */
+static void
+check_newest(text *scope, text *intent_id)
+{
+	static KeptQuery query = {
+		"SELECT coalesce(max(e.event_id), 0) FROM extaction.events e"
+		" WHERE e.scope = $1 AND e.intent_id = $2",
+		false, 2, {TEXTOID, TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+	int64		seen;
+
+	arg_text(&args, scope);
+	arg_text(&args, intent_id);
+	(void) query_run(&query, &args);
+	seen = got_int8(0, 1);
+	(void) query_run_now(&query, &args);
+	if (got_int8(0, 1) != seen)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to a concurrent change of the intent")));
 }
 
 static void
@@ -345,13 +376,16 @@ intent_past(Intent *intent)
 		" max(e.lease_until),"
 		" coalesce(bool_or(e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'), false),"
 		" coalesce(bool_or(e.kind = 'sending' AND e.event_id > e.last_settled AND e.attempt < e.last_attempt"
-		"                  AND NOT e.attempt = ANY (e.given_back)), false)"
+		"                  AND NOT e.attempt = ANY (e.given_back)), false),"
+		" count(DISTINCT e.attempt) FILTER (WHERE e.kind = 'sending' AND e.event_id > e.last_retry"
+		"                                   AND NOT e.attempt = ANY (e.given_back))"
 		" FROM (SELECT e.*,"
 		"   coalesce(max(e.event_id) FILTER (WHERE e.kind = 'not_happened') OVER (), 0) AS last_settled,"
+		"   coalesce(max(e.event_id) FILTER (WHERE e.kind = 'retried') OVER (), 0) AS last_retry,"
 		"   max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt,"
 		"   coalesce(array_agg(e.attempt) FILTER (WHERE e.kind = 'released') OVER (), '{}') AS given_back"
 		"  FROM extaction.events e WHERE e.scope = $1 AND e.intent_id = $2"
-		"   AND e.kind IN ('sending', 'extended', 'uncertain', 'happened', 'not_happened', 'released', 'late_evidence')) e",
+		"   AND e.kind IN ('sending', 'extended', 'uncertain', 'happened', 'not_happened', 'released', 'retried', 'abandoned', 'late_evidence')) e",
 		false, 2, {TEXTOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
@@ -364,6 +398,7 @@ intent_past(Intent *intent)
 	intent->quiet_from = got_timestamptz(0, 3);
 	intent->work.late_found = got_bool(0, 4);
 	intent->work.earlier_open = got_bool(0, 5);
+	intent->past_tries = got_int8(0, 6);
 }
 
 /*

@@ -175,10 +175,12 @@ ledger_bind(const Request *request, const Facts *facts,
 	static KeptQuery query = {
 		BOUND_SQL
 		" open AS ("
-		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, first_sent_at, quiet_from, since)"
+		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since)"
 		" SELECT $1, $2, $3, CASE WHEN b.recorded_at < $20 THEN 'uncertain' ELSE 'prepared' END,"
-		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN $21 END,"
-		"  CASE WHEN b.recorded_at < $20 THEN b.recorded_at END, b.recorded_at"
+		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN 1000 ELSE 0 END,"
+		"  CASE WHEN b.recorded_at < $20 THEN $21 END,"
+		"  CASE WHEN b.recorded_at < $20 THEN b.recorded_at + coalesce("
+		"   (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour') END, b.recorded_at"
 		" FROM bound b)"
 		" SELECT event_id, recorded_at FROM bound",
 		false, 21, {BOUND_TYPES, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL

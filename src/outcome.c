@@ -334,7 +334,7 @@ stop_everything(Report *report)
 	{
 		/* closed as not_happened or given up: it is on the list again */
 		work->attempt = intent->last_attempt;
-		work->tries = intent->last_attempt;
+		work->tries = intent->past_tries;
 		work->first_sent_at = intent->first_sent_at;
 		work->quiet_from = intent->quiet_from;
 		work->look_began_at = work->answered_at = NO_TIME;
@@ -589,6 +589,12 @@ static void
 load_intent(Report *report, text *scope, text *intent_id)
 {
 	(void) intent_lock(&report->intent, scope, intent_id);
+	if (report->intent.bound && !report->intent.open)
+	{
+		/* no row to hold: what is off the list is held by the subject's lock */
+		ledger_lock_subject(scope, "intent", intent_id, true);
+		(void) intent_lock(&report->intent, scope, intent_id);
+	}
 	report->now = GetCurrentTimestamp();
 	if (!report->intent.bound)
 		ereport(ERROR,

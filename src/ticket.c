@@ -26,6 +26,7 @@
 
 static int	fetch_ticket(int64 claim_id, const Identity *identity, bool handed,
 						 DueItem **items);
+static void lock_batches(int64 claim_id, const Identity *identity);
 static bool hand_out(Intent *intent, Datum *values, bool *nulls,
 					 const Identity *identity, TupleDesc desc);
 static int64 send_within(const Intent *intent, TimestampTz now);
@@ -59,6 +60,7 @@ extaction_claimed(PG_FUNCTION_ARGS)
 	ledger_enter(&visit, LEDGER_DECIDES);
 	identity_init(&identity, visit.caller, NULL);
 	ledger_must_be_home();
+	lock_batches(claim_id, &identity);
 	count = fetch_ticket(claim_id, &identity, false, &items);
 	for (i = 0; i < count; i++)
 	{
@@ -73,6 +75,31 @@ extaction_claimed(PG_FUNCTION_ARGS)
 	}
 	ledger_leave(&visit);
 	return (Datum) 0;
+}
+
+/*
+ * Holds the batches of a ticket, before its rows: whoever is just deciding
+ * about one is waited for, and hand_out() finds none of them taken.
+ */
+static void
+lock_batches(int64 claim_id, const Identity *identity)
+{
+	static KeptQuery query = {
+		"SELECT DISTINCT i.scope, i.batch_id FROM extaction.worklist w"
+		" JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.intent_id"
+		" WHERE w.claim_id = $1 AND w.claimed_by = $2 AND w.handed_at IS NULL"
+		"   AND i.batch_id IS NOT NULL ORDER BY 1, 2",
+		false, 2, {INT8OID, TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+	int			count;
+	int			i;
+
+	arg_int8(&args, claim_id);
+	arg_text(&args, identity->role_name);
+	count = (int) query_run(&query, &args);
+	for (i = 0; i < count; i++)
+		ledger_lock_subject(got_text(i, 1), "batch", got_text(i, 2), false);
 }
 
 /*
@@ -135,7 +162,7 @@ hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, T
 		Facts		facts;
 		Gate		gate = intent_gates(intent, &facts).gate;
 
-		if (gate != GATE_COUNT || within <= 0)
+		if (gate != GATE_COUNT || within <= 0 || intent->work.late_found)
 		{
 			give_back(intent, identity, gate);
 			return false;
