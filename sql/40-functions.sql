@@ -148,6 +148,13 @@ REVOKE ALL ON FUNCTION extaction.compensate(text, text, text, text, text, jsonb,
 COMMENT ON FUNCTION extaction.compensate(text, text, text, text, text, jsonb, text, text) IS
 'Asks for the undo of an intent that happened, as a new intent of its own, approved like any other. It is prepared no earlier than the first one''s last lease + late_arrival_bound, because an older request still on its way could act after the undo. status as submit, or refused if the intent did not happen (or is not known to have). Submitter.';
 
+CREATE FUNCTION extaction.canonical_request(scope text, intent_id text)
+RETURNS text
+LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'extaction_canonical_request';
+REVOKE ALL ON FUNCTION extaction.canonical_request(text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.canonical_request(text, text) IS
+'The text that an intent''s digest is taken of: sha256sum of it, in UTF-8 and without a line end, is its request_digest. NULL if the scope has no such intent. Any member.';
+
 CREATE FUNCTION extaction.check_gates(scope text, intent_id text, OUT gate text, OUT passes boolean, OUT detail text,
                                       OUT who_can_fix text)
 RETURNS SETOF record

@@ -79,7 +79,16 @@ CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
             WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'rejected') AS rejected_before,
            CASE r.kind WHEN 'batch' THEN jsonb_array_length(r.payload -> 'items')::bigint END AS batch_items,
            CASE r.kind WHEN 'batch' THEN jsonb_path_query_array(r.payload, '$.items[0 to 2]') END AS sample
-    FROM extaction.waiting w
+    FROM (SELECT q.scope, q.kind, q.id, q.request_digest, q.gate, q.needs, q.requester, q.since FROM extaction.waiting q
+          UNION ALL
+          -- what was prepared, and stopped at the door
+          SELECT k.scope, CASE WHEN b.batch_id IS NULL THEN 'intent' ELSE 'batch' END, coalesce(b.batch_id, i.intent_id),
+                 coalesce(b.request_digest, i.request_digest), min(k.gate), min(k.needs), i.requester, min(k.since)
+          FROM extaction.worklist k
+          JOIN extaction.intents i ON i.scope = k.scope AND i.intent_id = k.intent_id
+          LEFT JOIN extaction.batches b ON b.scope = i.scope AND b.batch_id = i.batch_id
+          WHERE k.state = 'blocked'
+          GROUP BY 1, 2, 3, 4, 7) w
     JOIN extaction.requests r USING (scope, request_digest)
     JOIN extaction.gates g USING (gate)
     LEFT JOIN extaction.actions a ON a.action = r.action
@@ -365,6 +374,13 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
           FROM extaction.events WHERE kind = 'blocked' AND detail ? 'requester' AND detail ->> 'gate' <> 'rejected') n
     LEFT JOIN extaction.requests r USING (scope, request_digest)
     WHERE n.scope IN (SELECT scope FROM visible) AND r.intent_id IS DISTINCT FROM n.intent_id
+    UNION ALL
+    SELECT e.scope, e.intent_id, 'outcome', format('event %s (%s) comes after it had happened', e.event_id, e.kind)
+    FROM extaction.events e
+    WHERE e.scope IN (SELECT scope FROM visible)
+      AND e.kind IN ('not_happened', 'uncertain', 'cancelled', 'retried', 'sending', 'happened')
+      AND EXISTS (SELECT FROM extaction.events h
+                  WHERE h.scope = e.scope AND h.intent_id = e.intent_id AND h.kind = 'happened' AND h.event_id < e.event_id)
     UNION ALL
     SELECT e.scope, e.intent_id, e.kind, format('event %s is about approval %s, of which there is no such fact', e.event_id, e.approval_id)
     FROM extaction.events e

@@ -105,7 +105,8 @@ extaction_adopt(PG_FUNCTION_ARGS)
 
 /*
  * The ledger's next entry.  A restore begins a new epoch, in which earlier
- * approvals no longer hold; a copy is another ledger, with keys of its own.
+ * approvals no longer hold; a copy likewise, for they were given to the
+ * original, and it is another ledger, with keys of its own.
  */
 static void
 append_entry(const char *kind, TimestampTz taken_at, TimestampTz window_until,
@@ -115,7 +116,7 @@ append_entry(const char *kind, TimestampTz taken_at, TimestampTz window_until,
 		"INSERT INTO extaction.ledger"
 		" (entry, epoch, ledger_id, system_identifier, database_oid, timeline, kind,"
 		"  backup_taken_at, window_until, role)"
-		" SELECT l.entry + 1, l.epoch + CASE WHEN $1 = 'restored' THEN 1 ELSE 0 END,"
+		" SELECT l.entry + 1, l.epoch + CASE WHEN $1 IN ('restored', 'copy') THEN 1 ELSE 0 END,"
 		"  CASE WHEN $1 = 'copy' THEN gen_random_uuid() ELSE l.ledger_id END,"
 		"  $2, $3, $4, $1,"
 		"  CASE WHEN $1 = 'moved' THEN l.backup_taken_at ELSE $5 END,"

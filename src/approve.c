@@ -381,7 +381,8 @@ already_approved(Approving *approving)
 		"   AND NOT EXISTS (SELECT FROM extaction.revocations r"
 		"                   WHERE r.scope = a.scope AND r.approval_id = a.approval_id)"
 		"   AND CASE WHEN $6 IS NOT NULL THEN a.approval_id = $6"
-		"            ELSE a.expires_at > clock_timestamp() AND (a.expires_at >= $7 OR NOT $8) END"
+		"            ELSE a.expires_at > clock_timestamp() + coalesce(c.call_timeout, '0')"
+		"                 AND (a.expires_at >= $7 OR NOT $8) END"
 		" ORDER BY a.expires_at DESC LIMIT 1",
 		false, 10, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID,
 		TEXTOID, TEXTOID}, NULL

@@ -27,6 +27,7 @@ typedef struct TextSink
 	StringInfoData data;
 } TextSink;
 
+static text *server_text(StringInfo data);
 static void text_write(CanonicalSink *sink, const char *bytes, size_t len);
 
 PG_FUNCTION_INFO_V1(extaction_canonical);
@@ -115,6 +116,23 @@ extaction_digest(PG_FUNCTION_ARGS)
 }
 
 /*
+ * The text that a request's digest is taken of, in the server encoding.
+ */
+text *
+request_text(const Request *request)
+{
+	TextSink	out;
+	CanonicalFault fault;
+
+	out.sink.write = text_write;
+	initStringInfo(&out.data);
+	appendStringInfoSpaces(&out.data, VARHDRSZ);	/* for the length */
+	if (write_request(&out.sink, request, &fault) != CANONICAL_OK)
+		document_fault(&fault, "request");
+	return server_text(&out.data);
+}
+
+/*
  * stored_digest(document jsonb) returns bytea
  *
  * For verify(), which must not stumble over what it is to find.
@@ -155,8 +173,6 @@ canonical_text(Jsonb *json)
 {
 	TextSink	out;
 	CanonicalFault fault;
-	text	   *result;
-	char	   *converted;
 
 	out.sink.write = text_write;
 	initStringInfo(&out.data);
@@ -164,17 +180,26 @@ canonical_text(Jsonb *json)
 	if (canonical_write(&out.sink, &json->root, &fault) != CANONICAL_OK)
 		document_fault(&fault, "document");
 
-	result = (text *) out.data.data;
-	SET_VARSIZE(result, out.data.len);
+	return server_text(&out.data);
+}
+
+/*
+ * UTF-8 bytes, with room for a length in front, as a text in the server
+ * encoding.
+ */
+static text *
+server_text(StringInfo data)
+{
+	text	   *result = (text *) data->data;
+	char	   *converted;
+
+	SET_VARSIZE(result, data->len);
 	if (GetDatabaseEncoding() == PG_UTF8)
 		return result;
 
 	converted = pg_any_to_server(VARDATA(result), VARSIZE(result) - VARHDRSZ,
 								 PG_UTF8);
-	if (converted == VARDATA(result))
-		return result;
-
-	return cstring_to_text(converted);
+	return converted == VARDATA(result) ? result : cstring_to_text(converted);
 }
 
 /*

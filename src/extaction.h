@@ -458,6 +458,7 @@ extern void idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 /* document.c: the border between JSON documents and SQL errors */
 extern void document_check_size(Datum document);
 extern text *canonical_text(Jsonb *json);
+extern text *request_text(const Request *request);
 pg_noreturn extern void document_fault(const CanonicalFault *fault,
 									   const char *what);
 

@@ -19,6 +19,7 @@ static bool gate_facts(Facts *facts, Request *request, Identity *requester,
 
 PG_FUNCTION_INFO_V1(extaction_find);
 PG_FUNCTION_INFO_V1(extaction_check_gates);
+PG_FUNCTION_INFO_V1(extaction_canonical_request);
 
 /*
  * find(scope, intent_id) returns receipt
@@ -44,6 +45,34 @@ extaction_find(PG_FUNCTION_ARGS)
 	if (!found)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(receipt_datum(fcinfo, &receipt));
+}
+
+/*
+ * canonical_request(scope, intent_id) returns text
+ */
+Datum
+extaction_canonical_request(PG_FUNCTION_ARGS)
+{
+	text	   *scope = name_argument(fcinfo, 0, "scope");
+	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
+	LedgerVisit visit;
+	Identity	identity;
+	Identity	requester;
+	Intent		intent;
+	Facts		facts;
+	Request		request;
+	text	   *canonical = NULL;
+
+	ledger_enter(&visit, LEDGER_READS);
+	identity_init(&identity, visit.caller, NULL);
+	access_require_member(&identity, scope);
+	if (intent_load(&intent, scope, intent_id, true) &&
+		gate_facts(&facts, &request, &requester, &intent))
+		canonical = request_text(&request);
+	ledger_leave(&visit);
+	if (canonical == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(canonical);
 }
 
 /*

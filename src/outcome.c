@@ -34,6 +34,8 @@ typedef struct Report
 	bool		retry_given;
 	int64		retry_after_us;
 	TimestampTz looked_at;		/* when a look began */
+	TimestampTz look_after;		/* another look is no use before; 0: no matter */
+	bool		looked;			/* it is one more look that proved nothing */
 	bool		human;			/* decide: somebody's word */
 	const char *reason;
 	TimestampTz now;
@@ -54,6 +56,7 @@ static bool will_retry(const Report *report);
 static bool gates_last(const Intent *intent);
 static void judge_finding(Report *report, const char *finding);
 static void judge_absent(Report *report);
+static void not_absent(Report *report, TimestampTz began, const char *needs);
 static void judge_unknown(Report *report);
 static bool can_be_looked_up(const Report *report);
 static void append(Report *report, const char *kind);
@@ -295,11 +298,13 @@ stay_uncertain(Report *report, const char *status, const char *needs)
 		next = intent_next_step(&report->intent, report->now);
 		if (next.due_at != NO_TIME)
 			work->due_at = Max(next.due_at, report->now);
+		if (strcmp(next.step, "look") == 0)
+			work->due_at = Max(work->due_at, report->look_after);
 		report->receipt.due_at = work->due_at;
 		ledger_put_work(&report->intent);
 	}
 	/* what was given up stays off the list */
-	append(report, report->intent.open ? "uncertain" : "late_evidence");
+	append(report, !report->intent.open ? "late_evidence" : report->looked ? "looked" : "uncertain");
 	report->receipt.needs = needs;
 	finish(report, status);
 }
@@ -479,19 +484,41 @@ judge_absent(Report *report)
 	else if (began > report->now)
 		stay_uncertain(report, "not_proven", "a looked_at that is not in the future");
 	else if (work->late_found)
-		stay_uncertain(report, "not_proven", "found, with that evidence: an older attempt has said that it happened");
+		not_absent(report, began, "found, with that evidence: an older attempt has said that it happened");
 	else if (!report->human && !contract_absence_is_proof(contracts, ncontracts))
-		stay_uncertain(report, "not_proven", "a human (decide): the contract does not take absence as proof");
+		not_absent(report, began, "a human (decide): the contract does not take absence as proof");
 	else if (!contract_absent_after(contracts, ncontracts,
 									work->quiet_from == NO_TIME ? report->intent.quiet_from : work->quiet_from,
 									&quiet))
-		stay_uncertain(report, "not_proven", "abandon, or another contract: nothing bounds how late a request may arrive");
+		not_absent(report, began, "abandon, or another contract: nothing bounds how late a request may arrive");
 	else if (began <= quiet)
-		stay_uncertain(report, "not_proven",
-					   psprintf("a look that begins after %s", timestamptz_to_str(quiet)));
+	{
+		/* too early: the next look is worth while when it is quiet */
+		report->look_after = quiet + 1;
+		stay_uncertain(report, "not_proven", psprintf("a look that begins after %s", timestamptz_to_str(quiet)));
+	}
 	else
 		settle_not_happened(report, report->intent.open && work->tries < report->intent.max_attempts &&
 							gates_last(&report->intent), report->now);
+}
+
+/*
+ * Absent, but that proves nothing.  Of a program's look it is one look more,
+ * and the cadence says when the next is due, so that it does not go on for
+ * ever.
+ */
+static void
+not_absent(Report *report, TimestampTz began, const char *needs)
+{
+	Work	   *work = &report->intent.work;
+
+	if (!report->human && report->intent.open)
+	{
+		work->lookups++;
+		work->look_began_at = began;
+		report->looked = true;
+	}
+	stay_uncertain(report, "not_proven", needs);
 }
 
 /*

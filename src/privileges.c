@@ -73,6 +73,7 @@ static const struct
 	{OBJECT_FUNCTION, "approve_in_advance", APPROVER | OWNER},
 	{OBJECT_FUNCTION, "cancel", SUBMITTER | APPROVER | OWNER},
 	{OBJECT_FUNCTION, "canonical", EVERY_MEMBER},
+	{OBJECT_FUNCTION, "canonical_request", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "check_gates", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "claim", WORKER | OWNER},
 	{OBJECT_FUNCTION, "claimed", WORKER | OWNER},

@@ -111,7 +111,9 @@ extaction_retry(PG_FUNCTION_ARGS)
 		status = "replayed";
 	else if (intent->open || !intent->bound || intent->outcome == NULL ||
 			 strcmp(intent->outcome, "not_happened") != 0)
-		refuse(&wish, psprintf("a closed not_happened: this one is %s", wish.state));
+		refuse(&wish, psprintf("a closed not_happened: this one is %s",
+							   intent->outcome && strcmp(intent->outcome, "cancelled") == 0 && !intent->open
+							   ? "cancelled" : wish.state));
 	else if ((verdict = intent_gates(intent, &facts)).gate != GATE_COUNT)
 	{
 		refuse(&wish, gate_needs(verdict.gate));

@@ -34,6 +34,7 @@ static void give_back(Intent *intent, const Identity *identity, Gate gate);
 static void fill_envelope(const Intent *intent, int64 within, Datum *values,
 						  bool *nulls, TupleDesc desc);
 static TimestampTz extended(Intent *intent, TimestampTz wanted);
+static void refuse_ambiguous(ArrayType *list, const DueItem *items, int count);
 static bool is_listed(ArrayType *list, const text *intent_id);
 
 PG_FUNCTION_INFO_V1(extaction_claimed);
@@ -385,6 +386,8 @@ extaction_release(PG_FUNCTION_ARGS)
 	ledger_enter(&visit, LEDGER_DECIDES);
 	identity_init(&identity, visit.caller, NULL);
 	count = fetch_ticket(claim_id, &identity, true, &items);
+	if (list != NULL)
+		refuse_ambiguous(list, items, count);
 	for (i = 0; i < count; i++)
 	{
 		Intent		intent;
@@ -398,6 +401,27 @@ extaction_release(PG_FUNCTION_ARGS)
 	}
 	ledger_leave(&visit);
 	PG_RETURN_INT64(released);
+}
+
+/*
+ * A ticket may hold intents of the same name in several scopes: then a name
+ * alone does not say which of them was never sent.
+ */
+static void
+refuse_ambiguous(ArrayType *list, const DueItem *items, int count)
+{
+	int			i;
+	int			j;
+
+	for (i = 0; i < count; i++)
+		for (j = 0; is_listed(list, items[i].intent_id) && j < i; j++)
+			if (text_equal(items[i].intent_id, items[j].intent_id))
+				ereport(ERROR,
+						(errcode(ERRCODE_AMBIGUOUS_ALIAS),
+						 errmsg("intent_id \"%s\" is in more than one scope of the ticket",
+								text_to_cstring(items[i].intent_id)),
+						 errhint("Record never_sent for each with record_outcome, or claim by scope."),
+						 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "intent_ids")));
 }
 
 /*

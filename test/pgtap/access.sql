@@ -36,6 +36,7 @@ INSERT INTO matrix VALUES
     ('function', 'approve_in_advance', 'ao'),
     ('function', 'cancel', 'sao'),
     ('function', 'canonical', 'sawuo'),
+    ('function', 'canonical_request', 'sawuo'),
     ('function', 'check_gates', 'sawuo'),
     ('function', 'claim', 'wo'),
     ('function', 'claimed', 'wo'),
