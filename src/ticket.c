@@ -417,7 +417,7 @@ refuse_ambiguous(ArrayType *list, const DueItem *items, int count)
 		for (j = 0; is_listed(list, items[i].intent_id) && j < i; j++)
 			if (text_equal(items[i].intent_id, items[j].intent_id))
 				ereport(ERROR,
-						(errcode(ERRCODE_AMBIGUOUS_ALIAS),
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 errmsg("intent_id \"%s\" is in more than one scope of the ticket",
 								text_to_cstring(items[i].intent_id)),
 						 errhint("Record never_sent for each with record_outcome, or claim by scope."),
