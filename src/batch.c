@@ -649,16 +649,7 @@ bind_chunk(Batch *batch, int first, int count, const Facts *facts, const text *a
 	arg_text(&args, requester->name);
 	arg_identity(&args, requester);
 	arg_timestamptz(&args, order->not_before);
-	if (facts->has_contract)
-	{
-		arg_int8(&args, facts->contract_version);
-		arg_bool(&args, facts->contract_shipped);
-	}
-	else
-	{
-		arg_null(&args);
-		arg_null(&args);
-	}
+	arg_contract(&args, facts->has_contract, facts->contract_version, facts->contract_shipped);
 	arg_timestamptz(&args, facts->window_until);
 	arg_timestamptz(&args, facts->backup_taken_at);
 	arg_array(&args, columns[4], count, UUIDOID);

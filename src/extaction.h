@@ -503,7 +503,8 @@ extern void got_uuid(int row, int column, pg_uuid_t *value);
 extern Jsonb *got_jsonb(int row, int column);
 extern char *got_word(int row, int column);
 extern Interval got_interval(int row, int column);
-extern void arg_null(QueryArgs *args);
+extern void arg_contract(QueryArgs *args, bool known, int64 version,
+						 bool shipped);
 
 /* access.c: scopes, members, identity */
 extern void identity_init(Identity *identity, Oid caller, text *actor);
@@ -576,7 +577,6 @@ extern TimestampTz approvals_end(const Facts *facts, const Identity *requester,
 								 TimestampTz now);
 extern const char *gate_name(Gate gate);
 extern Gate gate_by_name(const char *name);
-extern const char *gate_meaning(Gate gate);
 extern const char *gate_who(Gate gate);
 extern const char *gate_needs(Gate gate);
 extern const char *gate_next_step(Gate gate);

@@ -376,12 +376,6 @@ gate_needs(Gate gate)
 }
 
 const char *
-gate_meaning(Gate gate)
-{
-	return gates[gate].meaning;
-}
-
-const char *
 gate_who(Gate gate)
 {
 	return gates[gate].who_can_fix;

@@ -253,16 +253,7 @@ arg_binding(QueryArgs *args, const Request *request, const Facts *facts,
 	arg_text(args, order->batch_id);
 	arg_text(args, order->compensates);
 	arg_timestamptz(args, order->not_before);
-	if (facts->has_contract)
-	{
-		arg_int8(args, facts->contract_version);
-		arg_bool(args, facts->contract_shipped);
-	}
-	else
-	{
-		arg_null(args);
-		arg_null(args);
-	}
+	arg_contract(args, facts->has_contract, facts->contract_version, facts->contract_shipped);
 }
 
 /*

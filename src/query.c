@@ -307,12 +307,6 @@ add_arg(QueryArgs *args, Datum value, bool isnull)
 }
 
 void
-arg_null(QueryArgs *args)
-{
-	add_arg(args, (Datum) 0, true);
-}
-
-void
 arg_text(QueryArgs *args, const text *value)
 {
 	add_arg(args, PointerGetDatum(value), value == NULL);
@@ -372,6 +366,16 @@ void
 arg_timestamptz(QueryArgs *args, TimestampTz value)
 {
 	add_arg(args, TimestampTzGetDatum(value), value == NO_TIME);
+}
+
+/*
+ * The version of a contract: version and shipped.
+ */
+void
+arg_contract(QueryArgs *args, bool known, int64 version, bool shipped)
+{
+	add_arg(args, Int64GetDatum(version), !known);
+	add_arg(args, BoolGetDatum(shipped), !known);
 }
 
 /*

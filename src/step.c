@@ -188,16 +188,7 @@ intent_contracts(const Intent *intent, Contract **contracts)
 
 	arg_text(&args, intent->provider);
 	arg_text(&args, intent->operation);
-	if (intent->has_contract)
-	{
-		arg_int8(&args, intent->contract_version);
-		arg_bool(&args, intent->contract_shipped);
-	}
-	else
-	{
-		arg_null(&args);
-		arg_null(&args);
-	}
+	arg_contract(&args, intent->has_contract, intent->contract_version, intent->contract_shipped);
 	count = (int) query_run_now(&query, &args);
 	*contracts = palloc(sizeof(Contract) * Max(count, 1));
 	(*contracts)[0] = contract_none();
