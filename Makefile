@@ -2,6 +2,7 @@
 #
 #   make test           all tests, on a fresh Debian machine too: see test/README.md
 #   make demo           chapter one, played on a throwaway server
+#   make demo-campaign  50,000 letters to a real mail server, over a bad network
 #   make bench          the benchmarks; ARGS="..." goes to bench/run
 #
 #   make                build for the PostgreSQL that PG_CONFIG belongs to
@@ -141,7 +142,7 @@ $(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)
 	cat $^ >$@
 
-.PHONY: check-lists installcheck-pgtap test demo bench
+.PHONY: check-lists installcheck-pgtap test demo demo-campaign bench
 
 # A test that is in no list above would never run.
 UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
@@ -172,6 +173,12 @@ test:
 demo:
 	@dev/install-packages
 	@dev/with-server psql -X -q -v ON_ERROR_STOP=1 -f demo/chapter-one.sql
+
+# LETTERS=2000 makes it a short one.
+LETTERS = 50000
+demo-campaign:
+	@dev/install-packages
+	@dev/with-server demo/campaign/run $(LETTERS)
 
 bench:
 	@dev/install-packages
