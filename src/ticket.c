@@ -323,12 +323,14 @@ extaction_extend(PG_FUNCTION_ARGS)
 	{
 		Intent		intent;
 		Receipt		event = NO_RECEIPT;
+		TimestampTz lease_until;
 
 		CHECK_FOR_INTERRUPTS();
 		(void) intent_load(&intent, items[i].scope, items[i].intent_id, false);
-		if (extended(&intent, GetCurrentTimestamp() + contract_microseconds(lease)) > intent.work.lease_until)
+		lease_until = extended(&intent, GetCurrentTimestamp() + contract_microseconds(lease));
+		if (lease_until > intent.work.lease_until)
 		{
-			intent.work.lease_until = extended(&intent, GetCurrentTimestamp() + contract_microseconds(lease));
+			intent.work.lease_until = lease_until;
 			intent.work.due_at = intent.work.lease_until;
 			if (strcmp(intent.work.claim_step, "look") != 0)
 				intent.work.quiet_from = Max(intent.work.quiet_from, intent.work.lease_until);
