@@ -29,6 +29,9 @@ OBJS = \
 	src/arguments.o \
 	src/gate.o \
 	src/ledger.o \
+	src/guards.o \
+	src/redact.o \
+	src/inbox.o \
 	src/catalogue.o \
 	src/facts.o \
 	src/find.o \
@@ -75,6 +78,8 @@ REGRESS = \
 	coming_back \
 	cases \
 	counterexamples \
+	waking \
+	erasing \
 	states
 REGRESS_OPTS = --inputdir=test
 

@@ -361,6 +361,42 @@ CREATE TABLE extaction.waiting (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE extaction.waiting IS 'Worklist: what a gate stopped and somebody has to see to. The request itself is in requests.';
 
+CREATE TABLE extaction.wake_sources (
+    scope       text COLLATE "C" NOT NULL,
+    source      text COLLATE "C" NOT NULL,
+    secret      bytea            CHECK (octet_length(secret) > 0),
+    recorded_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    role        text             NOT NULL DEFAULT current_user,
+    PRIMARY KEY (scope, source)
+);
+COMMENT ON TABLE extaction.wake_sources IS
+'Who may wake a scope: see set_wake_source. secret: the key of its HMAC-SHA256 signatures; NULL = it does not sign. For the owner of the extension only.';
+
+CREATE TABLE extaction.wakeups (
+    scope          text COLLATE "C" NOT NULL,
+    source         text COLLATE "C" NOT NULL,
+    event_id       text COLLATE "C" NOT NULL,
+    wakeup_id      bigint           NOT NULL DEFAULT nextval('extaction.event_id_seq'),
+    recorded_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    payload        text,
+    payload_digest bytea            NOT NULL,
+    role           text             NOT NULL,
+    "session_user" text             NOT NULL,
+    actor          text,
+    PRIMARY KEY (scope, source, event_id)
+);
+COMMENT ON TABLE extaction.wakeups IS
+'What listed sources told us: the first payload under the id that the source gave its event. Data: nothing leads from it to an approval or an intent. payload is NULL where it has been erased; payload_digest, SHA-256 of its UTF-8 bytes, stays.';
+
+CREATE TABLE extaction.unread_wakeups (
+    scope     text COLLATE "C" NOT NULL,
+    wakeup_id bigint           NOT NULL,
+    source    text COLLATE "C" NOT NULL,
+    event_id  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (scope, wakeup_id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE extaction.unread_wakeups IS 'Worklist: the wakeups that next_wakeup has not given to anybody.';
+
 CREATE SEQUENCE extaction.fake_task_request_seq;
 CREATE SEQUENCE extaction.fake_task_execution_seq;
 CREATE SEQUENCE extaction.fake_task_seq;

@@ -5,7 +5,7 @@
 CREATE FUNCTION extaction.fact_tables() RETURNS SETOF text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$ VALUES ('ledger'), ('scopes'), ('contracts'), ('access_changes'), ('action_changes'), ('sources'), ('candidates'), ('requests'),
-             ('approvals'), ('revocations'), ('batches'), ('intents'), ('events'),
+             ('approvals'), ('revocations'), ('batches'), ('intents'), ('events'), ('wakeups'),
              ('fake_task_requests'), ('fake_task_executions'), ('fake_tasks') $$;
 REVOKE ALL ON FUNCTION extaction.fact_tables() FROM PUBLIC;
 COMMENT ON FUNCTION extaction.fact_tables() IS 'The tables whose rows are never changed or deleted: each has the guard trigger "append_only".';

@@ -320,3 +320,46 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_approve_batch_in_advance';
 REVOKE ALL ON FUNCTION extaction.approve_batch_in_advance(text, text, text, jsonb, jsonb, timestamptz, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.approve_batch_in_advance(text, text, text, jsonb, jsonb, timestamptz, text, text, text) IS
 'Allows a whole list that nobody has submitted yet (or one that waits: it goes on). status as approve_in_advance. Approver.';
+
+
+--
+-- Functions: waking and erasing
+--
+
+CREATE FUNCTION extaction.set_wake_source(scope text, source text, secret text DEFAULT NULL) RETURNS text
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_set_wake_source';
+REVOKE ALL ON FUNCTION extaction.set_wake_source(text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.set_wake_source(text, text, text) IS
+'Lists a source that may wake a scope, or gives it another secret; answers created, changed or unchanged. secret: what the source signs with, as UTF-8 or as \x and hex digits; NULL = it does not sign. 42501 not the owner; 22023 an empty secret. Owner.';
+
+CREATE FUNCTION extaction.drop_wake_source(scope text, source text) RETURNS text
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_drop_wake_source';
+REVOKE ALL ON FUNCTION extaction.drop_wake_source(text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.drop_wake_source(text, text) IS
+'Takes a source off the list; what it has told stays. Answers dropped or unchanged. 42501 not the owner. Owner.';
+
+CREATE FUNCTION extaction.wake(scope text, source text, event_id text, payload text, signature text DEFAULT NULL) RETURNS text
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_wake';
+REVOKE ALL ON FUNCTION extaction.wake(text, text, text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.wake(text, text, text, text, text) IS
+'Takes what a source outside tells, once per event_id. accepted; duplicate: the same again; conflict: other content under the same id, not kept; refused: the source is not listed, or the signature is missing or wrong. signature: HMAC-SHA256 of the payload''s UTF-8 bytes in hex, also with sha256= in front. 42501 not a member. Submitter, worker or owner.';
+
+CREATE FUNCTION extaction.next_wakeup(scope text, source text DEFAULT NULL, max_wakeups bigint DEFAULT 1,
+                                      OUT source text, OUT event_id text, OUT payload text, OUT recorded_at timestamptz, OUT wakeup_id bigint)
+RETURNS SETOF record
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_next_wakeup';
+REVOKE ALL ON FUNCTION extaction.next_wakeup(text, text, bigint) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.next_wakeup(text, text, bigint) IS
+'The oldest wakeups that nobody has read, up to max_wakeups (1 to 10000); no row if there are none. They count as read when the transaction commits; those that another transaction is reading are passed over. 42501 not a member. Submitter, worker or owner.';
+
+CREATE FUNCTION extaction.redact(scope text, intent_id text, reason text, actor text DEFAULT NULL) RETURNS extaction.receipt
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_redact';
+REVOKE ALL ON FUNCTION extaction.redact(text, text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.redact(text, text, text, text) IS
+'Erases what the ledger holds of an intent''s content: payload, destination and evidence, wherever there is a copy. Digests, key and events stay, so it is still replayed and verify() still holds. done; replayed: there was nothing left; refused: it may still go out. An uncertain one can be erased and is never sent again. 42501 not the owner. Owner.';
+
+CREATE FUNCTION extaction.redact_older_than(scope text, age interval, max bigint DEFAULT NULL) RETURNS bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_redact_older_than';
+REVOKE ALL ON FUNCTION extaction.redact_older_than(text, interval, bigint) FROM PUBLIC;
+COMMENT ON FUNCTION extaction.redact_older_than(text, interval, bigint) IS
+'redact for every intent that is closed, and every request or list that came to nothing, of which nothing has been heard for that long; payloads of wakeups too. max: at most so many in this call (NULL = all); answers how many. Reads the scope''s history: call it rarely, with a large max. 42501 not the owner. Owner.';

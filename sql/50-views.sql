@@ -42,7 +42,7 @@ CREATE VIEW extaction.timeline WITH (security_barrier) AS
 COMMENT ON VIEW extaction.timeline IS 'The whole log of the caller''s scopes, in order: every intent as its first event ("prepared"), and every event.';
 
 CREATE VIEW extaction.intent_status WITH (security_barrier) AS
-    SELECT i.scope, i.intent_id, i.batch_id, i.action, i.destination,
+    SELECT i.scope, i.intent_id, i.batch_id, i.action, nullif(i.destination, '') AS destination,
            CASE WHEN w.state = 'sending' AND w.lease_until <= clock_timestamp() THEN 'uncertain'
                 WHEN w.state IS NOT NULL THEN w.state
                 WHEN o.kind = 'cancelled' THEN 'not_happened'
@@ -117,7 +117,7 @@ CREATE VIEW extaction.todo WITH (security_barrier) AS
     FROM (SELECT w.scope, w.intent_id, NULL::text AS batch_id,
                  CASE WHEN w.state = 'sending' THEN 'uncertain' ELSE w.state END AS state,
                  CASE WHEN w.state = 'blocked' THEN g.who_can_fix WHEN n.step = 'human' THEN 'approver' ELSE 'worker' END AS for_whom,
-                 i.action, i.destination, coalesce(w.gate, b.gate) AS gate,
+                 i.action, nullif(i.destination, '') AS destination, coalesce(w.gate, b.gate) AS gate,
                  coalesce(w.needs, b.detail, n.reason) AS needs, n.step AS next_step, w.since, w.attempt,
                  encode(i.request_digest, 'hex') AS request_digest
           FROM extaction.worklist w
@@ -167,6 +167,8 @@ COMMENT ON VIEW extaction.batch_status IS
 CREATE VIEW extaction.batch_items WITH (security_barrier) AS
     SELECT b.scope, b.batch_id, t.position - 1 AS position, t.item ->> 'intent_id' AS intent_id, t.item ->> 'destination' AS destination,
            CASE WHEN i.batch_id = b.batch_id THEN 'created'
+                WHEN i.request_digest = t.item ->> 'digest' THEN 'replayed'
+                WHEN t.item ? 'digest' THEN 'conflict'
                 WHEN i.request_digest = encode(extaction.digest(jsonb_build_object(
                     'v', 'extaction.request.v1', 'scope', b.scope, 'intent_id', t.item -> 'intent_id', 'action', b.action,
                     'destination', t.item -> 'destination', 'candidate', NULL,
@@ -290,12 +292,15 @@ COMMENT ON VIEW extaction.fake_task_counts IS
 --
 
 CREATE VIEW extaction.disagreements WITH (security_barrier) AS
-    WITH visible AS MATERIALIZED (SELECT v.scope FROM extaction.visible_scopes v)
+    WITH visible AS MATERIALIZED (SELECT v.scope FROM extaction.visible_scopes v),
+    redacted AS MATERIALIZED (SELECT e.scope, e.intent_id, e.detail FROM extaction.events e
+                              WHERE e.kind = 'redacted' AND e.scope IN (SELECT scope FROM visible))
     SELECT i.scope, i.intent_id, 'request_digest'::text AS what,
            'the stored request does not have the digest that the intent is bound to'::text AS detail
     FROM extaction.intents i
     LEFT JOIN extaction.candidates c ON (c.scope, c.candidate_id, c.revision) = (i.scope, i.candidate_id, i.candidate_revision)
     WHERE i.scope IN (SELECT scope FROM visible)
+      AND NOT (i.destination = '' AND i.payload = 'null' AND (i.scope, i.intent_id) IN (SELECT e.scope, e.intent_id FROM redacted e))
       AND i.request_digest IS DISTINCT FROM extaction.stored_digest(jsonb_build_object(
             'v', 'extaction.request.v1', 'scope', i.scope, 'intent_id', i.intent_id, 'action', i.action,
             'destination', i.destination, 'payload', i.payload,
@@ -306,6 +311,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     SELECT r.scope, r.intent_id, 'request_digest', 'a kept request does not have the digest that it is filed under'
     FROM extaction.requests r
     WHERE r.scope IN (SELECT scope FROM visible) AND r.kind = 'intent'
+      AND NOT (r.destination = '' AND r.payload = 'null' AND (r.scope, r.intent_id) IN (SELECT e.scope, e.intent_id FROM redacted e))
       AND r.request_digest IS DISTINCT FROM extaction.stored_digest(jsonb_build_object(
             'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', r.intent_id, 'action', r.action,
             'destination', r.destination, 'payload', r.payload,
@@ -316,6 +322,9 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     SELECT c.scope, NULL, 'candidate_digest', format('candidate %s revision %s does not have its digest', c.candidate_id, c.revision)
     FROM extaction.candidates c
     WHERE c.scope IN (SELECT scope FROM visible) AND c.digest IS DISTINCT FROM extaction.stored_digest(c.content)
+      AND NOT (c.content = 'null' AND (c.scope, c.candidate_id, c.revision) IN (
+               SELECT e.scope, k ->> 'candidate_id', (k ->> 'revision')::bigint
+               FROM redacted e CROSS JOIN jsonb_array_elements(e.detail -> 'candidates') k))
     UNION ALL
     SELECT i.scope, i.intent_id, 'idempotency_key', 'the key is not the one of this ledger, scope and intent'
     FROM extaction.intents i
@@ -355,6 +364,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     FROM extaction.fake_tasks k
     JOIN extaction.intents i USING (scope, intent_id)
     WHERE k.scope IN (SELECT scope FROM visible)
+      AND i.destination <> ''
       AND (k.title, k.assignee_person_ref, k.due_at) IS DISTINCT FROM
           (i.payload #>> '{task,title}', i.payload #>> '{task,assignee_person_ref}', i.payload #>> '{task,due_at}')
     UNION ALL

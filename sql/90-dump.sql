@@ -28,3 +28,6 @@ SELECT pg_extension_config_dump('extaction.claim_id_seq', '');
 SELECT pg_extension_config_dump('extaction.worklist', '');
 SELECT pg_extension_config_dump('extaction.pauses', '');
 SELECT pg_extension_config_dump('extaction.batches', '');
+SELECT pg_extension_config_dump('extaction.wake_sources', '');
+SELECT pg_extension_config_dump('extaction.wakeups', '');
+SELECT pg_extension_config_dump('extaction.unread_wakeups', '');

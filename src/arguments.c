@@ -137,6 +137,18 @@ optional_name(FunctionCallInfo fcinfo, int arg, const char *what)
 }
 
 /*
+ * A text that is kept as it came, whatever is in it.
+ */
+text *
+text_argument(FunctionCallInfo fcinfo, int arg, const char *what)
+{
+	if (PG_ARGISNULL(arg))
+		null_error(what);
+	document_check_size(PG_GETARG_DATUM(arg));
+	return PG_GETARG_TEXT_PP(arg);
+}
+
+/*
  * A reason in words: required, because somebody will read it one day.
  */
 text *
@@ -223,13 +235,13 @@ digest_argument(FunctionCallInfo fcinfo, int arg, uint8 *digest)
 }
 
 /*
- * Reads a digest from hex, also with "\x" or "sha256:" in front.  False if it
+ * Reads a digest from hex, also with "\x", "sha256:" or "sha256=" in front.  False if it
  * is not exactly 32 bytes.
  */
 bool
 digest_from_hex(const char *str, int len, uint8 *digest)
 {
-	static const char *const prefixes[] = {"\\x", "sha256:"};
+	static const char *const prefixes[] = {"\\x", "sha256:", "sha256="};
 	int			i;
 
 	for (i = 0; i < (int) lengthof(prefixes); i++)

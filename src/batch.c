@@ -22,7 +22,6 @@
 #include "catalog/pg_type.h"
 #include "extaction.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -61,6 +60,7 @@ static int	compare_names(const void *a, const void *b);
 static int	compare_positions(const void *a, const void *b);
 static void digest_items(Batch *batch);
 static Jsonb *item_payload(const Batch *batch, const BatchItem *item);
+static bool is_erased(const Jsonb *whole);
 static Jsonb *whole_payload(Jsonb *payload, Jsonb *items);
 static Jsonb *whole_member(const Jsonb *whole, const char *name);
 static bool bind_batch(const Request *request, const text *approval_id, int64 total,
@@ -72,7 +72,6 @@ static void bind_chunk(Batch *batch, int first, int count, const Facts *facts,
 					   const Order *order);
 static void count_chunk(Batch *batch, int count, int64 created, const QueryArgs *chunk);
 static void submit(Batch *batch, Submission *submission);
-static void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
 
 PG_FUNCTION_INFO_V1(extaction_submit_batch);
 
@@ -242,7 +241,7 @@ batch_destinations_allowed(const Request *request, const text *pattern)
 	Batch		batch = {0};
 	int			i;
 
-	if (pattern == NULL || request->payload == NULL)
+	if (pattern == NULL || request->payload == NULL || is_erased(request->payload))
 		return true;
 	read_items(&batch, request);
 	for (i = 0; i < batch.count; i++)
@@ -252,6 +251,19 @@ batch_destinations_allowed(const Request *request, const text *pattern)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Have items of a stored list been erased?  Then it cannot be read any more;
+ * it was bound before, or came to nothing.
+ */
+static bool
+is_erased(const Jsonb *whole)
+{
+	JsonbValue	value;
+
+	return !JB_ROOT_IS_OBJECT(whole) ||
+		getKeyJsonValueFromContainer((JsonbContainer *) &whole->root, "erased", 6, &value) != NULL;
 }
 
 /*
@@ -682,16 +694,4 @@ count_chunk(Batch *batch, int count, int64 created, const QueryArgs *chunk)
 	same = got_int8(0, 1);
 	batch->replayed += same - created;
 	batch->conflict += count - same;
-}
-
-static void
-arg_array(QueryArgs *args, Datum *values, int count, Oid type)
-{
-	bool		fixed = type == UUIDOID;
-
-	args->values[args->count] = PointerGetDatum(construct_array(values, count, type,
-																fixed ? UUID_LEN : -1, false,
-																fixed ? TYPALIGN_CHAR : TYPALIGN_INT));
-	args->nulls[args->count] = ' ';
-	args->count++;
 }

@@ -51,6 +51,19 @@ static void write_candidate(CanonicalSink *sink,
 							const CandidateRef *candidate);
 
 /*
+ * Digest of bytes as they are.
+ */
+void
+digest_bytes(const char *bytes, size_t len, uint8 *digest)
+{
+	HashSink	hash;
+
+	hash_begin(&hash);
+	hash_update(&hash, bytes, len);
+	hash_end(&hash, digest);
+}
+
+/*
  * Digest of a document: SHA-256 of its canonical text.
  */
 CanonicalStatus

@@ -55,4 +55,5 @@ _PG_init(void)
 	query_init();
 	catalogue_init();
 	ledger_init();
+	guards_init();
 }

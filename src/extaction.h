@@ -139,6 +139,14 @@ typedef struct QueryArgs
 	char		nulls[QUERY_MAX_ARGS];
 } QueryArgs;
 
+/* What there was to erase of an intent. */
+typedef enum Redaction
+{
+	REDACT_UNKNOWN,				/* the ledger never heard of it */
+	REDACT_BLANK,				/* nothing, or nothing any more */
+	REDACT_DONE
+} Redaction;
+
 /*
  * Who acts.  "name" is what gates compare: the role, or role:actor if the
  * role vouches for many people.  Otherwise actor is a claim, recorded only.
@@ -282,6 +290,7 @@ typedef struct Intent
 	Request		request;		/* if bound, else scope and intent_id only */
 	CandidateRef candidate;
 	bool		bound;
+	bool		redacted;		/* its content has been erased */
 	int64		event_id;
 	TimestampTz recorded_at;
 	text	   *approval_id;
@@ -442,6 +451,7 @@ extern void canonical_append_element(StringInfo path, int index);
 extern int	number_form(const char *text, char *out);
 
 /* digest.c: SHA-256, request digest, key; pure */
+extern void digest_bytes(const char *bytes, size_t len, uint8 *digest);
 extern CanonicalStatus digest_json(Jsonb *json, uint8 *digest,
 								   CanonicalFault *fault);
 extern CanonicalStatus digest_request(Request *request,
@@ -465,6 +475,7 @@ pg_noreturn extern void document_fault(const CanonicalFault *fault,
 /* arguments.c: identifiers, reasons, documents, digests */
 extern text *name_argument(FunctionCallInfo fcinfo, int arg, const char *what);
 extern text *optional_name(FunctionCallInfo fcinfo, int arg, const char *what);
+extern text *text_argument(FunctionCallInfo fcinfo, int arg, const char *what);
 extern text *reason_argument(FunctionCallInfo fcinfo, int arg);
 extern Jsonb *document_argument(FunctionCallInfo fcinfo, int arg,
 								const char *what);
@@ -485,6 +496,8 @@ extern uint64 query_run_now(KeptQuery *query, QueryArgs *args);
 extern void arg_text(QueryArgs *args, const text *value);
 extern void arg_cstring(QueryArgs *args, const char *value);
 extern void arg_digest(QueryArgs *args, const uint8 *digest);
+extern void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
+extern void arg_bytes(QueryArgs *args, const bytea *value);
 extern void arg_jsonb(QueryArgs *args, const Jsonb *value);
 extern void arg_uuid(QueryArgs *args, const pg_uuid_t *value);
 extern void arg_int8(QueryArgs *args, int64 value);
@@ -626,6 +639,16 @@ extern void ledger_compensated(const Request *undo, text *intent_id,
 							   const Identity *identity);
 extern Work no_work(void);
 extern void work_set_state(Work *work, const char *state, TimestampTz due_at);
+
+/* guards.c: the triggers that keep facts as they were written */
+extern void guards_init(void);
+extern uint64 guards_pass(KeptQuery *query, QueryArgs *args);
+
+/* redact.c: erasing what facts say of persons */
+extern const char *redact_refusal(const Intent *intent, const char *state);
+extern Redaction redact_intent(Request *request, const text *reason,
+							   const Identity *identity, Receipt *event);
+extern void redact_lists(const text *scope, Datum *intent_ids, int count);
 
 /* submit.c: asking */
 extern void request_names(Request *request, FunctionCallInfo fcinfo, int first);

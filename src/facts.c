@@ -175,12 +175,13 @@ copy_text(const text *value)
 }
 
 /*
- * Does a destination match the action's pattern?  NULL is any.
+ * Does a destination match the action's pattern?  NULL is any, and one that
+ * has been erased was asked about before.
  */
 bool
 destination_matches(const text *destination, const text *pattern)
 {
-	return pattern == NULL || destination == NULL ||
+	return pattern == NULL || destination == NULL || VARSIZE_ANY_EXHDR(destination) == 0 ||
 		DatumGetBool(DirectFunctionCall2Coll(textregexeq, C_COLLATION_OID,
 											 PointerGetDatum(destination),
 											 PointerGetDatum(pattern)));
@@ -280,7 +281,7 @@ read_differences(Approval *approval, const Request *request)
 		" ELSE r.payload <> $5 END,"
 		" (r.candidate_id, r.candidate_digest) IS DISTINCT FROM ($6, $7),"
 		" (r.source_id, r.source_version) IS DISTINCT FROM ($8, $9)"
-		" FROM extaction.requests r WHERE r.scope = $1 AND r.request_digest = $2",
+		" FROM extaction.requests r WHERE r.scope = $1 AND r.request_digest = $2 AND r.payload <> 'null'",
 		false, 9, {TEXTOID, BYTEAOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID}, NULL
 	};
 	const CandidateRef *candidate = request->candidate;

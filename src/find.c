@@ -67,7 +67,7 @@ extaction_canonical_request(PG_FUNCTION_ARGS)
 	identity_init(&identity, visit.caller, NULL);
 	access_require_member(&identity, scope);
 	if (intent_load(&intent, scope, intent_id, true) &&
-		gate_facts(&facts, &request, &requester, &intent))
+		!intent.redacted && gate_facts(&facts, &request, &requester, &intent))
 		canonical = request_text(&request);
 	ledger_leave(&visit);
 	if (canonical == NULL)

@@ -204,6 +204,7 @@ read_binding(Intent *intent)
 	request->action = got_text(0, COL_ACTION);
 	request->destination = got_text(0, COL_DESTINATION);
 	request->payload = got_jsonb(0, COL_PAYLOAD);
+	intent->redacted = VARSIZE_ANY_EXHDR(request->destination) == 0;
 	intent->event_id = got_int8(0, COL_EVENT_ID);
 	intent->recorded_at = got_timestamptz(0, COL_RECORDED_AT);
 	intent->approval_id = got_text(0, COL_APPROVAL_ID);
@@ -437,7 +438,7 @@ request_load(Request *request, CandidateRef *candidate, Identity *requester,
 		" FROM extaction.requests r"
 		" LEFT JOIN extaction.waiting w ON w.scope = r.scope AND w.kind = r.kind AND w.id = r.intent_id"
 		"  AND w.request_digest = r.request_digest"
-		" WHERE r.scope = $1 AND r.request_digest = $2",
+		" WHERE r.scope = $1 AND r.request_digest = $2 AND r.payload <> 'null'",
 		false, 2, {TEXTOID, BYTEAOID}, NULL
 	};
 	QueryArgs	args = {0};

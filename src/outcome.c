@@ -232,9 +232,12 @@ said_before(const Report *report, const char *kind)
 		"SELECT FROM extaction.events e"
 		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = $3 AND e.attempt = $4"
 		"   AND e.detail ->> 'outcome' = $5"
-		"   AND (e.detail -> 'evidence') IS NOT DISTINCT FROM $6"
+		"   AND ((e.detail -> 'evidence') IS NOT DISTINCT FROM $6"
+		/* of erased evidence only the code is left to compare */
+		"        OR ($8 AND (e.detail ? 'evidence') = ($6 IS NOT NULL)"
+		"            AND (e.detail #> '{evidence,code}') IS NOT DISTINCT FROM ($6 -> 'code')))"
 		"   AND (e.detail ->> 'provider_ref') IS NOT DISTINCT FROM $7",
-		false, 7, {TEXTOID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TEXTOID}, NULL
+		false, 8, {TEXTOID, TEXTOID, TEXTOID, INT8OID, TEXTOID, JSONBOID, TEXTOID, BOOLOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -245,6 +248,7 @@ said_before(const Report *report, const char *kind)
 	arg_cstring(&args, report->outcome);
 	arg_jsonb(&args, report->evidence);
 	arg_text(&args, report->provider_ref);
+	arg_bool(&args, report->intent.redacted);
 	return query_run(&query, &args) > 0;
 }
 
@@ -268,6 +272,7 @@ settle_not_happened(Report *report, bool may_retry, TimestampTz due_at)
 {
 	Work	   *work = &report->intent.work;
 
+	may_retry = may_retry && !report->intent.redacted;
 	report->receipt.due_at = may_retry ? due_at : NO_TIME;
 	append(report, "not_happened");
 	if (may_retry)

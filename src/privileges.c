@@ -82,6 +82,7 @@ static const struct
 	{OBJECT_FUNCTION, "contract_step", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "decide", APPROVER | OWNER},
 	{OBJECT_FUNCTION, "digest", EVERY_MEMBER},
+	{OBJECT_FUNCTION, "drop_wake_source", OWNER},
 	{OBJECT_FUNCTION, "explain", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "extend", WORKER | OWNER},
 	{OBJECT_FUNCTION, "fact_tables", AUDITOR | OWNER},
@@ -91,11 +92,14 @@ static const struct
 	{OBJECT_FUNCTION, "idempotency_key", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "missing_guards", AUDITOR | OWNER},
 	{OBJECT_FUNCTION, "next_step", EVERY_MEMBER},
+	{OBJECT_FUNCTION, "next_wakeup", SUBMITTER | WORKER | OWNER},
 	{OBJECT_FUNCTION, "observe_source", SUBMITTER | WORKER | OWNER},
 	{OBJECT_FUNCTION, "pause", OWNER},
 	{OBJECT_FUNCTION, "propose", SUBMITTER | OWNER},
 	{OBJECT_FUNCTION, "record_lookup", WORKER | OWNER},
 	{OBJECT_FUNCTION, "record_outcome", WORKER | OWNER},
+	{OBJECT_FUNCTION, "redact", OWNER},
+	{OBJECT_FUNCTION, "redact_older_than", OWNER},
 	{OBJECT_FUNCTION, "reject", APPROVER | OWNER},
 	{OBJECT_FUNCTION, "release", WORKER | OWNER},
 	{OBJECT_FUNCTION, "request_digest", EVERY_MEMBER},
@@ -104,6 +108,7 @@ static const struct
 	{OBJECT_FUNCTION, "revoke_access", OWNER},
 	{OBJECT_FUNCTION, "revoke_approval", APPROVER | OWNER},
 	{OBJECT_FUNCTION, "sent_to", EVERY_MEMBER},
+	{OBJECT_FUNCTION, "set_wake_source", OWNER},
 	{OBJECT_FUNCTION, "stored_digest", AUDITOR | OWNER},
 	{OBJECT_FUNCTION, "strict_json", EVERY_MEMBER},
 	{OBJECT_FUNCTION, "submit", SUBMITTER | OWNER},
@@ -111,6 +116,7 @@ static const struct
 	{OBJECT_FUNCTION, "submit_fake_task", SUBMITTER | OWNER},
 	{OBJECT_FUNCTION, "sweep", WORKER | OWNER},
 	{OBJECT_FUNCTION, "verify", AUDITOR | OWNER},
+	{OBJECT_FUNCTION, "wake", SUBMITTER | WORKER | OWNER},
 };
 
 static int	capability_bits(const char *list);

@@ -47,6 +47,7 @@ extaction_propose(PG_FUNCTION_ARGS)
 {
 	Proposal	proposal = {0};
 	text	   *actor = optional_name(fcinfo, 5, "actor");
+	JsonbValue	value;
 	CanonicalFault fault;
 	LedgerVisit visit;
 	Identity	identity;
@@ -56,6 +57,12 @@ extaction_propose(PG_FUNCTION_ARGS)
 	proposal.content = document_argument(fcinfo, 2, "content");
 	proposal.source_id = name_argument(fcinfo, 3, "source_id");
 	proposal.source_version = name_argument(fcinfo, 4, "source_version");
+	if (JsonbExtractScalar(&proposal.content->root, &value) && value.type == jbvNull)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("content is a JSON null"),
+				 errhint("Propose something, or nothing at all."),
+				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "content")));
 	if (digest_json(proposal.content, proposal.digest, &fault) != CANONICAL_OK)
 		document_fault(&fault, "content");
 
@@ -86,6 +93,7 @@ record_proposal(Proposal *proposal, const Identity *identity)
 {
 	static KeptQuery newest = {
 		"SELECT c.revision, c.digest = $3 AND c.source_id = $4 AND c.source_version = $5"
+		" AND c.content <> 'null'"
 		" FROM extaction.candidates c WHERE c.scope = $1 AND c.candidate_id = $2"
 		" ORDER BY c.revision DESC LIMIT 1",
 		false, 5, {TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID}, NULL
@@ -226,7 +234,7 @@ void
 candidate_load(CandidateRef *ref, Jsonb **content, text *scope, text *candidate_id)
 {
 	static KeptQuery query = {
-		"SELECT c.digest, c.source_id, c.source_version, c.content"
+		"SELECT c.digest, c.source_id, c.source_version, nullif(c.content, 'null')"
 		" FROM extaction.candidates c WHERE c.scope = $1 AND c.candidate_id = $2"
 		" ORDER BY c.revision DESC LIMIT 1",
 		true, 2, {TEXTOID, TEXTOID}, NULL

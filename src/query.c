@@ -332,6 +332,25 @@ arg_digest(QueryArgs *args, const uint8 *digest)
 	add_arg(args, PointerGetDatum(value), value == NULL);
 }
 
+/*
+ * An array of values of a type that is passed by reference.
+ */
+void
+arg_array(QueryArgs *args, Datum *values, int count, Oid type)
+{
+	bool		fixed = type == UUIDOID;
+
+	add_arg(args, PointerGetDatum(construct_array(values, count, type,
+												  fixed ? UUID_LEN : -1, false,
+												  fixed ? TYPALIGN_CHAR : TYPALIGN_INT)), false);
+}
+
+void
+arg_bytes(QueryArgs *args, const bytea *value)
+{
+	add_arg(args, PointerGetDatum(value), value == NULL);
+}
+
 void
 arg_jsonb(QueryArgs *args, const Jsonb *value)
 {

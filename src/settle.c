@@ -44,6 +44,7 @@ PG_FUNCTION_INFO_V1(extaction_cancel);
 PG_FUNCTION_INFO_V1(extaction_retry);
 PG_FUNCTION_INFO_V1(extaction_abandon);
 PG_FUNCTION_INFO_V1(extaction_compensate);
+PG_FUNCTION_INFO_V1(extaction_redact);
 
 /*
  * cancel(scope, intent_id, reason, actor) returns receipt
@@ -114,6 +115,8 @@ extaction_retry(PG_FUNCTION_ARGS)
 		refuse(&wish, psprintf("a closed not_happened: this one is %s",
 							   intent->outcome && strcmp(intent->outcome, "cancelled") == 0 && !intent->open
 							   ? "cancelled" : wish.state));
+	else if (intent->redacted)
+		refuse(&wish, "another intent: the content of this one has been erased");
 	else if ((verdict = intent_gates(intent, &facts)).gate != GATE_COUNT)
 	{
 		refuse(&wish, gate_needs(verdict.gate));
@@ -248,7 +251,43 @@ quiet_end(const Wish *wish)
 }
 
 /*
- * How cancel, retry and abandon begin: (scope, intent_id, reason, actor).
+ * redact(scope, intent_id, reason, actor) returns receipt
+ */
+Datum
+extaction_redact(PG_FUNCTION_ARGS)
+{
+	Wish		wish = {.receipt = NO_RECEIPT};
+	LedgerVisit visit;
+	const char *status = "refused";
+	const char *refusal;
+
+	begin(&wish, &visit, fcinfo, "owner");
+	refusal = wish.known ? redact_refusal(&wish.intent, wish.state) : NULL;
+	if (refusal != NULL)
+		refuse(&wish, refusal);
+	else
+		switch (redact_intent(&wish.intent.request, wish.reason, &wish.identity, &wish.receipt))
+		{
+			case REDACT_DONE:
+				{
+					Datum		name = PointerGetDatum(wish.intent_id);
+
+					redact_lists(wish.scope, &name, 1);
+					status = "done";
+					break;
+				}
+			case REDACT_BLANK:
+				status = "replayed";
+				break;
+			case REDACT_UNKNOWN:
+				refuse(&wish, "an intent that is there: the scope knows none of this name");
+				break;
+		}
+	PG_RETURN_DATUM(done(&wish, &visit, fcinfo, status));
+}
+
+/*
+ * How cancel, retry, abandon and redact begin: (scope, intent_id, reason, actor).
  */
 static void
 begin(Wish *wish, LedgerVisit *visit, FunctionCallInfo fcinfo, const char *capabilities)

@@ -125,7 +125,7 @@ uncertain_step(const Intent *intent, TimestampTz now, int64 lease_us)
 	situation.last_code = work->last_code;
 	situation.last_answer_at = work->answered_at == NO_TIME ? 0 : work->answered_at;
 	situation.gates_pass = intent_gates(intent, &facts).gate == GATE_COUNT;
-	situation.bytes_stored = true;
+	situation.bytes_stored = !intent->redacted;
 	situation.attempts_left = work->tries < intent->max_attempts;
 	situation.late_found = work->late_found;
 	situation.lookups = work->lookups;

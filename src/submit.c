@@ -27,7 +27,7 @@ static void answer_bound(Submission *submission);
 static bool create(Submission *submission);
 static bool inherit_order(Submission *submission);
 static const char *needs_of(const Submission *submission);
-static const char *conflict_needs(const Request *bound, const Request *asked);
+static const char *conflict_needs(const Intent *intent, const Request *asked);
 
 PG_FUNCTION_INFO_V1(extaction_submit);
 
@@ -223,7 +223,7 @@ answer_bound(Submission *submission)
 		receipt->batch_id = NULL;
 		receipt->gate = NULL;
 		receipt->next_step = "human";
-		receipt->needs = conflict_needs(&intent.request, request);
+		receipt->needs = conflict_needs(&intent, request);
 	}
 	if ((!same || extaction_log_replays) && !XactReadOnly)
 	{
@@ -242,10 +242,14 @@ answer_bound(Submission *submission)
  * is shown.
  */
 static const char *
-conflict_needs(const Request *bound, const Request *asked)
+conflict_needs(const Intent *intent, const Request *asked)
 {
-	const char *paths = differing_paths(bound->payload, asked->payload);
+	const Request *bound = &intent->request;
+	const char *paths;
 
+	if (intent->redacted)
+		return "another intent_id: this one is bound to another content for ever, which has been erased";
+	paths = differing_paths(bound->payload, asked->payload);
 	return psprintf("another intent_id: this one is bound to another content for ever; it differs in %s",
 					!text_equal(bound->action, asked->action) ? "action" :
 					!text_equal(bound->destination, asked->destination) ? "destination" :

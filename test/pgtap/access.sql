@@ -46,6 +46,7 @@ INSERT INTO matrix VALUES
     ('function', 'create_scope', ''),
     ('function', 'decide', 'ao'),
     ('function', 'digest', 'sawuo'),
+    ('function', 'drop_wake_source', 'o'),
     ('function', 'explain', 'sawuo'),
     ('function', 'extend', 'wo'),
     ('function', 'fact_tables', 'uo'),
@@ -56,6 +57,7 @@ INSERT INTO matrix VALUES
     ('function', 'idempotency_key', 'sawuo'),
     ('function', 'missing_guards', 'uo'),
     ('function', 'next_step', 'sawuo'),
+    ('function', 'next_wakeup', 'swo'),
     ('function', 'observe_source', 'swo'),
     ('function', 'pause', 'o'),
     ('function', 'propose', 'so'),
@@ -63,6 +65,8 @@ INSERT INTO matrix VALUES
     ('function', 'record_action_change', ''),
     ('function', 'record_lookup', 'wo'),
     ('function', 'record_outcome', 'wo'),
+    ('function', 'redact', 'o'),
+    ('function', 'redact_older_than', 'o'),
     ('function', 'refuse_change', ''),
     ('function', 'reject', 'ao'),
     ('function', 'release', 'wo'),
@@ -73,13 +77,15 @@ INSERT INTO matrix VALUES
     ('function', 'revoke_access', 'o'),
     ('function', 'revoke_approval', 'ao'),
     ('function', 'sent_to', 'sawuo'),
+    ('function', 'set_wake_source', 'o'),
     ('function', 'stored_digest', 'uo'),
     ('function', 'strict_json', 'sawuo'),
     ('function', 'submit', 'so'),
     ('function', 'submit_batch', 'so'),
     ('function', 'submit_fake_task', 'so'),
     ('function', 'sweep', 'wo'),
-    ('function', 'verify', 'uo');
+    ('function', 'verify', 'uo'),
+    ('function', 'wake', 'swo');
 -- no table or sequence is open to anybody
 INSERT INTO matrix SELECT CASE relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, relname, ''
 FROM pg_class WHERE relnamespace = 'extaction'::regnamespace AND relkind IN ('r', 'S');

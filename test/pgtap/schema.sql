@@ -75,6 +75,8 @@ INSERT INTO promised VALUES
     ('events', 'due_at', 'timestamp with time zone'), ('events', 'lease_until', 'timestamp with time zone'), ('events', 'detail', 'jsonb'),
     ('waiting', 'scope', 'text'), ('waiting', 'kind', 'text'), ('waiting', 'id', 'text'), ('waiting', 'request_digest', 'bytea'),
     ('waiting', 'gate', 'text'), ('waiting', 'needs', 'text'), ('waiting', 'requester', 'text'), ('waiting', 'since', 'timestamp with time zone'),
+    ('wake_sources', 'scope', 'text'), ('wake_sources', 'source', 'text'), ('wake_sources', 'secret', 'bytea'),
+    ('wakeups', 'scope', 'text'), ('wakeups', 'source', 'text'), ('wakeups', 'event_id', 'text'), ('wakeups', 'payload', 'text'),
     ('fake_task_requests', 'scope', 'text'), ('fake_task_executions', 'scope', 'text'), ('fake_tasks', 'scope', 'text'),
     ('fake_tasks', 'assignee_person_ref', 'text'),
     ('fake_task_counts', 'scope', 'text'), ('fake_task_counts', 'requests', 'bigint'), ('fake_task_counts', 'executions', 'bigint'),
@@ -132,7 +134,7 @@ SELECT is_empty($$ SELECT r.relname FROM relations r WHERE r.relkind = 'r' AND (
 
 SELECT set_eq($$ SELECT relname::text FROM relations WHERE relkind = 'r' $$,
     $$ SELECT * FROM extaction.fact_tables()
-       UNION ALL VALUES ('actions'), ('scope_members'), ('worklist'), ('waiting'), ('pauses') $$,
+       UNION ALL VALUES ('actions'), ('scope_members'), ('worklist'), ('waiting'), ('pauses'), ('wake_sources'), ('unread_wakeups') $$,
     'every table is a fact table, but for the catalogue, the members and the worklists');
 SELECT is(t.tgenabled::text || ' ' || t.tgtype || ' ' || t.tgfoid::regprocedure, 'A 58 extaction.refuse_change()',
     format('%s refuses update, delete and truncate, always', f))

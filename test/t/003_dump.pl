@@ -47,6 +47,8 @@ $source->safe_psql(
 	SELECT extaction.submit('shop', 'later', 'post', 'c', '{"n": 1}');
 	SELECT extaction.claim('worker', 1);
 	SELECT extaction.pause('shop', 'post', 'for the dump');
+	SELECT extaction.set_wake_source('shop', 'mail', 's3cret'), extaction.set_wake_source('shop', 'calendar');
+	SELECT extaction.wake('shop', 'calendar', 'e1', 'a letter has come');
 });
 my $first = submit($source, 'postgres', 'first', 'A');
 submit($source, 'postgres', 'first', $_) foreach qw(A B);

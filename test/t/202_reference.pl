@@ -77,7 +77,7 @@ my $spelling = q{regexp_replace(replace(replace(%s, 'timestamp with time zone', 
 my $signature = sprintf($spelling, q{p.proname || '(' || pg_get_function_arguments(p.oid) || ') returns ' || pg_get_function_result(p.oid)});
 
 is_deeply(
-	entries('Asking', 'Deciding', 'Going out and coming back', 'Scopes and access', 'Looking after the ledger'),
+	entries('Asking', 'Deciding', 'Going out and coming back', 'Waking', 'Scopes and access', 'Looking after the ledger'),
 	catalog(qq{
 		SELECT p.proname, $signature || ' -- ' || CASE w.who
 			WHEN '' THEN 'the extension''s owner'
