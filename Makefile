@@ -113,7 +113,9 @@ ISOLATION = \
 	record_outcome-claim \
 	decide-late \
 	abandon-look \
-	compensate-decide
+	compensate-decide \
+	wake-wake \
+	redact-record
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 PROVE_TESTS = $(wildcard test/t/*.pl)
