@@ -36,6 +36,7 @@ OBJS = \
 	src/facts.o \
 	src/find.o \
 	src/query.o \
+	src/flush.o \
 	src/receipt.o \
 	src/access.o \
 	src/privileges.o \

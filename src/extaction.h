@@ -692,6 +692,9 @@ extern bool batch_destinations_allowed(const Request *batch, const text *pattern
 /* dispatch.c: going out */
 extern void require_plain_transaction(const char *function);
 
+/* flush.c: is it safe on the synchronous standby, too? */
+extern void flush_must_be_confirmed(void);
+
 /* adopt.c: is this the database that the ledger was last written in? */
 extern void ledger_must_be_home(void);
 

@@ -63,6 +63,8 @@ extaction_claimed(PG_FUNCTION_ARGS)
 	ledger_must_be_home();
 	lock_batches(claim_id, &identity);
 	count = fetch_ticket(claim_id, &identity, false, &items);
+	if (count > 0)
+		flush_must_be_confirmed();
 	for (i = 0; i < count; i++)
 	{
 		Datum	   *values = palloc(sizeof(Datum) * result->setDesc->natts);
