@@ -285,7 +285,9 @@ create(Submission *submission)
 	receipt->next_step = receipt->recorded_at < submission->facts.window_until ? "look" : "send";
 	receipt->scope = request->scope;
 	receipt->intent_id = request->intent_id;
-	receipt->idempotency_key = &submission->facts.idempotency_key;
+	/* the submission is gone when the receipt is read */
+	receipt->idempotency_key = memcpy(palloc(sizeof(pg_uuid_t)), &submission->facts.idempotency_key,
+									  sizeof(pg_uuid_t));
 	receipt->approval_id = approval->approval_id;
 	receipt->request_digest = receipt->bound_digest = request->digest;
 	if (submission->facts.waits)
