@@ -4,6 +4,7 @@
 #   make demo           chapter one, played on a throwaway server
 #   make demo-campaign  50,000 letters to a real mail server, over a bad network
 #   make bench          the benchmarks; ARGS="..." goes to bench/run
+#   make soak           random verbs and random kills, for SECONDS=600 or ROUNDS=...
 #
 #   make                build for the PostgreSQL that PG_CONFIG belongs to
 #   make install        install there
@@ -150,7 +151,7 @@ $(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)
 	cat $^ >$@
 
-.PHONY: check-lists installcheck-pgtap test demo demo-campaign bench
+.PHONY: check-lists installcheck-pgtap test soak demo demo-campaign bench
 
 # A test that is in no list above would never run.
 UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
@@ -177,6 +178,13 @@ endif
 test:
 	@dev/install-packages
 	@dev/with-server dev/test
+
+# SEED=... repeats the choices of a run; it is printed.
+SECONDS = $(if $(ROUNDS),,600)
+soak:
+	@dev/install-packages
+	@dev/with-server env EXTACTION_SECONDS=$(SECONDS) EXTACTION_ROUNDS=$(ROUNDS) EXTACTION_SEED=$(SEED) \
+		$(MAKE) -s installcheck REGRESS= ISOLATION= PROVE_TESTS=test/t/302_random_kills.pl PROVE_FLAGS=--verbose
 
 demo:
 	@dev/install-packages
