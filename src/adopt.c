@@ -21,6 +21,8 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
+#define ATTEMPTS_PER_EPOCH 1000
+
 static void append_entry(const char *kind, TimestampTz taken_at, TimestampTz window_until,
 						 const Identity *identity);
 static int64 make_open_uncertain(TimestampTz taken_at, const Identity *identity);
@@ -49,6 +51,17 @@ ledger_must_be_home(void)
 				 errmsg("the ledger was written in another database, and nothing goes out of this one"),
 				 errdetail("It has been restored, moved or copied: what it shows as prepared may have gone out already."),
 				 errhint("The owner has to say which: extaction.adopt('moved'), adopt('restored', backup_taken_at, window_until) or adopt('copy').")));
+}
+
+/*
+ * How far attempts may have been counted in earlier epochs, also by a
+ * database that a restore has lost.  What goes out now is numbered above it,
+ * and an answer to what is below fits nothing of ours.
+ */
+int64
+attempts_before(const text *action)
+{
+	return (Max(catalogue_get(text_to_cstring(action))->epoch, 1) - 1) * ATTEMPTS_PER_EPOCH;
 }
 
 /*

@@ -345,7 +345,7 @@ claim_to_send(Claim *claim, Intent *intent, bool again)
 	work->earlier_open |= again;
 	work->last_code = NULL;		/* of this attempt there is no answer yet */
 	work->answered_at = NO_TIME;
-	work->attempt++;
+	work->attempt = Max(work->attempt, attempts_before(intent->request.action)) + 1;
 	work->tries++;
 	if (work->first_sent_at == NO_TIME)
 		work->first_sent_at = claim->now;

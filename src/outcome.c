@@ -162,7 +162,8 @@ static void
 judge_outcome(Report *report)
 {
 	const Intent *intent = &report->intent;
-	int64		last = intent->open ? intent->work.attempt : intent->last_attempt;
+	int64		last = Max(intent->open ? intent->work.attempt : intent->last_attempt,
+						   attempts_before(intent->request.action));
 
 	if (report->attempt < 1 || report->attempt > last)
 		ereport(ERROR,
@@ -320,7 +321,15 @@ stay_uncertain(Report *report, const char *status, const char *needs)
 static void
 keep_late(Report *report)
 {
+	Intent	   *intent = &report->intent;
+
 	append(report, "late_evidence");
+	if (intent->open && intent->work.attempt < report->attempt)
+	{
+		/* of a database that a restore has lost: we never counted so far */
+		intent->work.attempt = report->attempt;
+		ledger_put_work(intent);
+	}
 	if (strcmp(report->outcome, "happened") == 0)
 		stop_everything(report);
 	report->receipt.needs = "nothing of this worker: another attempt, or a decision, has gone past it";
@@ -343,7 +352,7 @@ stop_everything(Report *report)
 	if (!intent->open)
 	{
 		/* closed as not_happened or given up: it is on the list again */
-		work->attempt = intent->last_attempt;
+		work->attempt = Max(intent->last_attempt, report->attempt);
 		work->tries = intent->past_tries;
 		work->first_sent_at = intent->first_sent_at;
 		work->quiet_from = intent->quiet_from;
