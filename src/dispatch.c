@@ -219,16 +219,6 @@ claim_due(Claim *claim)
 	MemoryContextDelete(memory);
 }
 
-/*
- * Is the role a worker in the scope?  IS TRUE keeps the planner from making a
- * join of it: the scopes are read once, into a hash table.
- */
-#define WORKS_IN_SQL(scope, role) \
-	"(" scope " IN (SELECT m.scope FROM extaction.scope_members m" \
-	"               WHERE m.capability IN ('worker', 'owner')" \
-	"                 AND pg_get_userbyid(m.member::oid) = m.member_name" \
-	"                 AND pg_has_role(" role ", m.member::oid, 'USAGE'))) IS TRUE"
-
 /* What the caller may claim, of worklist w; parameters $1 to $4. */
 #define CLAIMABLE_SQL \
 	" FROM extaction.worklist w LEFT JOIN extaction.actions a ON a.action = w.action" \

@@ -543,6 +543,16 @@ extern void access_require_member(const Identity *identity, const text *scope);
 	"   AND pg_get_userbyid(m.member::oid) = m.member_name" \
 	"   AND pg_has_role(" role ", m.member::oid, 'USAGE'))"
 
+/*
+ * Is the role a worker in the scope?  IS TRUE keeps the planner from making a
+ * join of it: the scopes are read once, into a hash table.
+ */
+#define WORKS_IN_SQL(scope, role) \
+	"(" scope " IN (SELECT m.scope FROM extaction.scope_members m" \
+	"               WHERE m.capability IN ('worker', 'owner')" \
+	"                 AND pg_get_userbyid(m.member::oid) = m.member_name" \
+	"                 AND pg_has_role(" role ", m.member::oid, 'USAGE'))) IS TRUE"
+
 /* privileges.c: the SQL privileges behind a capability */
 extern bool capability_exists(const char *capability);
 extern void privileges_grant(Oid role, const char *capability);

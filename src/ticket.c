@@ -91,8 +91,8 @@ lock_batches(int64 claim_id, const Identity *identity)
 		"SELECT DISTINCT i.scope, i.batch_id FROM extaction.worklist w"
 		" JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.intent_id"
 		" WHERE w.claim_id = $1 AND w.claimed_by = $2 AND w.handed_at IS NULL"
-		"   AND i.batch_id IS NOT NULL ORDER BY 1, 2",
-		false, 2, {INT8OID, TEXTOID}, NULL
+		"   AND i.batch_id IS NOT NULL AND " WORKS_IN_SQL("w.scope", "$3") " ORDER BY 1, 2",
+		false, 3, {INT8OID, TEXTOID, OIDOID}, NULL
 	};
 	QueryArgs	args = {0};
 	int			count;
@@ -100,14 +100,17 @@ lock_batches(int64 claim_id, const Identity *identity)
 
 	arg_int8(&args, claim_id);
 	arg_text(&args, identity->role_name);
+	arg_oid(&args, identity->role);
 	count = (int) query_run(&query, &args);
 	for (i = 0; i < count; i++)
 		ledger_lock_subject(got_text(i, 1), "batch", got_text(i, 2), false);
 }
 
 /*
- * The rows of a ticket, locked: those not handed out yet, or all.  A ticket
- * that this very transaction wrote is not committed, so it shows nothing.
+ * The rows of a ticket, locked: those not handed out yet, or all.  Only where
+ * the caller is a worker still: its access may have been revoked since, or it
+ * bears the name of a role that was dropped.  A ticket that this very
+ * transaction wrote is not committed, so it shows nothing.
  */
 static int
 fetch_ticket(int64 claim_id, const Identity *identity, bool handed, DueItem **items)
@@ -116,8 +119,9 @@ fetch_ticket(int64 claim_id, const Identity *identity, bool handed, DueItem **it
 		"SELECT w.scope, w.intent_id, w.due_at, w.xmin FROM extaction.worklist w"
 		" WHERE w.claim_id = $1 AND w.claimed_by = $2 AND w.lease_until > clock_timestamp()"
 		"   AND (w.handed_at IS NULL OR $3)"
+		"   AND " WORKS_IN_SQL("w.scope", "$4")
 		" ORDER BY w.scope, w.intent_id FOR UPDATE",
-		false, 3, {INT8OID, TEXTOID, BOOLOID}, NULL
+		false, 4, {INT8OID, TEXTOID, BOOLOID, OIDOID}, NULL
 	};
 	QueryArgs	args = {0};
 	int			count;
@@ -126,6 +130,7 @@ fetch_ticket(int64 claim_id, const Identity *identity, bool handed, DueItem **it
 	arg_int8(&args, claim_id);
 	arg_text(&args, identity->role_name);
 	arg_bool(&args, handed);
+	arg_oid(&args, identity->role);
 	count = (int) query_run(&query, &args);
 	*items = palloc(sizeof(DueItem) * Max(count, 1));
 	for (i = 0; i < count; i++)
