@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * digest.c
- *	  SHA-256 of documents and requests, and the idempotency key.
+ *	  SHA-256 of documents and requests, the idempotency key, and what locks
+ *	  are known by.
  *
  * Every digest here is SHA-256 over a canonical JSON text (RFC 8785), so that
  * any JSON library with that form computes the same 32 bytes.  The key is a
@@ -186,6 +187,26 @@ idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 	memcpy(key->data, digest, UUID_LEN);
 	key->data[6] = (key->data[6] & 0x0F) | 0x80;	/* version 8 */
 	key->data[8] = (key->data[8] & 0x3F) | 0x80;	/* variant 10 */
+}
+
+/*
+ * A number for what a lock is about: the scope, a kind, and a name or NULL.
+ */
+uint64
+digest_subject(const text *scope, const char *kind, const text *id)
+{
+	HashSink	hash;
+	uint8		digest[DIGEST_LENGTH];
+	uint64		number;
+
+	hash_begin(&hash);
+	hash_counted(&hash, VARDATA_ANY(scope), VARSIZE_ANY_EXHDR(scope));
+	hash_counted(&hash, kind, strlen(kind));
+	if (id != NULL)
+		hash_counted(&hash, VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id));
+	hash_end(&hash, digest);
+	memcpy(&number, digest, sizeof(number));
+	return number;
 }
 
 /*

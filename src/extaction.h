@@ -464,6 +464,8 @@ extern void digest_batch(Request *batch, const text *const *intent_ids,
 						 const uint8 *payload_digest);
 extern void idempotency_key(const pg_uuid_t *ledger_id, const text *scope,
 							const text *intent_id, pg_uuid_t *key);
+extern uint64 digest_subject(const text *scope, const char *kind,
+							 const text *id);
 
 /* document.c: the border between JSON documents and SQL errors */
 extern void document_check_size(Datum document);
@@ -530,6 +532,8 @@ extern bool access_allows(Identity *identity, const text *scope,
 						  const char *capabilities);
 extern void require_extension_owner(const Identity *identity);
 extern void access_require_member(const Identity *identity, const text *scope);
+extern bool access_expected(const Identity *identity, const text *scope);
+extern void access_forget(const Identity *identity, const text *scope);
 
 /* The SQL expression that access.c and facts.c ask with, of two parameters. */
 #define ACCESS_SQL(role, scope, capabilities) \

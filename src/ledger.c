@@ -16,7 +16,6 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "extaction.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
@@ -24,8 +23,15 @@
 
 #define MAX_SUBJECT_LOCKS 200
 
+/*
+ * Our advisory locks are of a class of their own: pg_advisory_lock() takes
+ * those of 1 and 2, and so nobody can hold a subject of a scope by calling it.
+ */
+#define SUBJECT_LOCK_CLASS 3
+
 static int	locks_taken = 0;	/* in this transaction */
 static bool has_whole_scope = false;	/* as the last call found it */
+static bool was_free = false;			/* did the last call take a new one? */
 
 static bool lock_subject(const text *scope, const char *kind, const text *id,
 						 bool exclusive, bool only_if_free);
@@ -80,13 +86,17 @@ lock_subject(const text *scope, const char *kind, const text *id,
 	if (LockAcquire(&whole, ShareLock, false, only_if_free) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
 	result = LockAcquire(&tag, exclusive ? ExclusiveLock : ShareLock, false, only_if_free);
-	if (result == LOCKACQUIRE_OK)
+	was_free = result == LOCKACQUIRE_OK;
+	if (was_free)
 		locks_taken++;
+	if (result == LOCKACQUIRE_NOT_AVAIL)
+		(void) LockRelease(&whole, ShareLock, false);
 	return result != LOCKACQUIRE_NOT_AVAIL;
 }
 
 /*
- * Gives an exclusive lock back before the transaction ends.
+ * Gives back, before the transaction ends, the exclusive lock that was taken
+ * last: whoever has no business in the scope must not keep it.
  */
 void
 ledger_unlock_subject(const text *scope, const char *kind, const text *id)
@@ -95,27 +105,28 @@ ledger_unlock_subject(const text *scope, const char *kind, const text *id)
 	LOCKTAG		tag = subject_tag(scope, kind, id);
 
 	if (has_whole_scope)
+	{
+		(void) LockRelease(&whole, ExclusiveLock, false);
 		return;
+	}
 	(void) LockRelease(&tag, ExclusiveLock, false);
 	(void) LockRelease(&whole, ShareLock, false);
+	if (was_free)
+		locks_taken--;
 }
 
 /*
- * The same lock as pg_advisory_xact_lock(bigint) of a hash.
+ * A subject is known by a digest of its name, because nobody can choose a name
+ * in his own scope that meets a given one in another's.
  */
 static LOCKTAG
 subject_tag(const text *scope, const char *kind, const text *id)
 {
-	uint64		hash;
+	uint64		number = digest_subject(scope, kind, id);
 	LOCKTAG		tag;
 
-	hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(scope),
-							   VARSIZE_ANY_EXHDR(scope), 0);
-	hash = hash_bytes_extended((const unsigned char *) kind, (int) strlen(kind), hash);
-	if (id != NULL)
-		hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(id),
-								   VARSIZE_ANY_EXHDR(id), hash);
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (hash >> 32), (uint32) hash, 1);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (number >> 32), (uint32) number,
+						 SUBJECT_LOCK_CLASS);
 	return tag;
 }
 
