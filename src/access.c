@@ -23,6 +23,7 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
+#include "common/hashfn.h"
 #include "extaction.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -31,6 +32,7 @@
 static text *quoted_if_odd(const text *name);
 static bool ask_access(const Identity *identity, const text *scope,
 					   const char *capabilities, bool now, bool *vouching);
+static uint64 *known_submitter(const Identity *identity, const text *scope, uint64 *hash);
 static bool scope_exists(const text *scope);
 pg_noreturn static void deny_access(const Identity *identity, const text *scope,
 						const char *capabilities);
@@ -178,6 +180,48 @@ access_allows(Identity *identity, const text *scope, const char *capabilities)
 		return false;
 	identity_settle(identity, vouching);
 	return true;
+}
+
+/*
+ * Is the caller a submitter there, as far as this session knows?  To be asked
+ * before facts are loaded, which judge it again: what the ledger does for a
+ * stranger must not depend on what there is in the scope.  Who was one the
+ * last time passes without a statement.
+ */
+bool
+access_expected(const Identity *identity, const text *scope)
+{
+	uint64		hash;
+	uint64	   *known = known_submitter(identity, scope, &hash);
+	bool		vouching;
+
+	if (*known != hash && ask_access(identity, scope, "submitter,owner", true, &vouching))
+		*known = hash;
+	return *known == hash;
+}
+
+/*
+ * The facts say that the caller is none, or is none any more.
+ */
+void
+access_forget(const Identity *identity, const text *scope)
+{
+	uint64		hash;
+
+	*known_submitter(identity, scope, &hash) = 0;
+}
+
+/*
+ * Where this session remembers a submitter, and by what number.
+ */
+static uint64 *
+known_submitter(const Identity *identity, const text *scope, uint64 *hash)
+{
+	static uint64 known[256];
+
+	*hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(scope),
+								VARSIZE_ANY_EXHDR(scope), identity->role) | 1;
+	return &known[*hash / 2 % lengthof(known)];
 }
 
 /*

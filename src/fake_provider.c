@@ -84,7 +84,8 @@ cross(Trip *trip)
 	 * after the wait, and a revocation waits until what it would have stopped
 	 * is committed.
 	 */
-	if (!submission_lock(&trip->request, &trip->identity))
+	if (!access_expected(&trip->identity, trip->request.scope) ||
+		!submission_lock(&trip->request, &trip->identity))
 	{
 		scope_denied_receipt(&trip->receipt, &trip->request);
 		return;
@@ -93,6 +94,7 @@ cross(Trip *trip)
 			   &trip->identity, trip->approval_id);
 	if (!trip->facts.may_submit)
 	{
+		access_forget(&trip->identity, trip->request.scope);
 		ledger_unlock_subject(trip->request.scope, "intent", trip->request.intent_id);
 		scope_denied_receipt(&trip->receipt, &trip->request);
 		return;

@@ -157,6 +157,11 @@ submit_request(Request *request, Identity *identity, text *approval_id,
 		.order = order, .receipt = receipt
 	};
 
+	if (!access_expected(identity, request->scope))
+	{
+		scope_denied_receipt(receipt, request);
+		return;
+	}
 	if (answer_at_once(&submission))
 		return;
 	ledger_lock_subject(request->scope, "intent", request->intent_id, true);
@@ -173,6 +178,7 @@ answer_at_once(Submission *submission)
 	submission_look(submission);
 	if (submission->verdict.gate == GATE_SCOPE_DENIED)
 	{
+		access_forget(submission->identity, submission->request->scope);
 		scope_denied_receipt(submission->receipt, submission->request);
 		return true;
 	}
