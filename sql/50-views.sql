@@ -1,5 +1,6 @@
 --
--- Views: a role sees only the scopes it is a member of
+-- Views: a role sees only the scopes it is a member of.  None may be a bare UNION ALL: PostgreSQL takes such a view apart, and then
+-- security_barrier holds nothing back.
 --
 
 CREATE VIEW extaction.visible_scopes WITH (security_barrier) AS
@@ -195,25 +196,26 @@ CREATE VIEW extaction.approval_status WITH (security_barrier) AS
 COMMENT ON VIEW extaction.approval_status IS 'Every approval: who, for what, until when, and whether it holds now (valid, expired, revoked, before_restore).';
 
 CREATE VIEW extaction.grey_zone WITH (security_barrier) AS
-    SELECT u.scope, u.intent_id, u.attempt, u.since, n.recorded_at AS until,
-           coalesce(n.recorded_at, clock_timestamp()) - u.since AS duration, n.kind AS ended_by
-    FROM (SELECT e.scope, e.intent_id, e.attempt, e.event_id, e.recorded_at AS since FROM extaction.events e
-          WHERE e.kind = 'uncertain'
-            AND e.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
-            AND 'uncertain' IS DISTINCT FROM (
-                SELECT p.kind FROM extaction.events p
-                WHERE p.scope = e.scope AND p.intent_id = e.intent_id AND p.event_id < e.event_id
-                  AND p.kind IN ('uncertain', 'happened', 'not_happened', 'abandoned', 'sending')
-                ORDER BY p.event_id DESC LIMIT 1)) u
-    LEFT JOIN LATERAL (SELECT e.kind, e.recorded_at FROM extaction.events e
-                       WHERE e.scope = u.scope AND e.intent_id = u.intent_id AND e.event_id > u.event_id
-                         AND e.kind IN ('happened', 'not_happened', 'abandoned', 'sending')
-                       ORDER BY e.event_id LIMIT 1) n ON true
-    UNION ALL
-    SELECT w.scope, w.intent_id, w.attempt, w.lease_until, NULL, clock_timestamp() - w.lease_until, NULL
-    FROM extaction.worklist w
-    WHERE w.state = 'sending' AND w.lease_until <= clock_timestamp()
-      AND w.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
+    SELECT t.*
+    FROM (SELECT u.scope, u.intent_id, u.attempt, u.since, n.recorded_at AS until,
+                 coalesce(n.recorded_at, clock_timestamp()) - u.since AS duration, n.kind AS ended_by
+          FROM (SELECT e.scope, e.intent_id, e.attempt, e.event_id, e.recorded_at AS since FROM extaction.events e
+                WHERE e.kind = 'uncertain'
+                  AND e.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+                  AND 'uncertain' IS DISTINCT FROM (
+                      SELECT p.kind FROM extaction.events p
+                      WHERE p.scope = e.scope AND p.intent_id = e.intent_id AND p.event_id < e.event_id
+                        AND p.kind IN ('uncertain', 'happened', 'not_happened', 'abandoned', 'sending')
+                      ORDER BY p.event_id DESC LIMIT 1)) u
+          LEFT JOIN LATERAL (SELECT e.kind, e.recorded_at FROM extaction.events e
+                             WHERE e.scope = u.scope AND e.intent_id = u.intent_id AND e.event_id > u.event_id
+                               AND e.kind IN ('happened', 'not_happened', 'abandoned', 'sending')
+                             ORDER BY e.event_id LIMIT 1) n ON true
+          UNION ALL
+          SELECT w.scope, w.intent_id, w.attempt, w.lease_until, NULL, clock_timestamp() - w.lease_until, NULL
+          FROM extaction.worklist w
+          WHERE w.state = 'sending' AND w.lease_until <= clock_timestamp()
+            AND w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)) t;
 COMMENT ON VIEW extaction.grey_zone IS
 'How long each intent stood, or stands, in uncertain, and what ended it: happened, not_happened, abandoned, or sending (a resend). until and ended_by are NULL while it lasts.';
 
