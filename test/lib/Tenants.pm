@@ -163,7 +163,8 @@ sub run_as
 	return split /\n/, $out;
 }
 
-# A session of the role that stays open.  ->(sql) runs a statement and returns what it answered: rows, and what the server said.
+# A session of the role that stays open.  ->(sql) runs statements and returns what came of them: rows, and what
+# the server said; ->() ends it.
 sub session_as
 {
 	my ($node, $role, $database) = @_;
@@ -174,21 +175,18 @@ sub session_as
 		[ $node->installed_command('psql'), '-XAtq', '-d', $node->connstr($database // 'postgres') . " user='$role'", '-f', '-' ],
 		'<', \$session{in}, '>', \$session{out}, '2>&1', $timer);
 	return sub {
-		my ($sql, $later) = @_;
-		my $mark = "end " . ++$session{n};
+		my ($sql) = @_;
+		my $mark = 'end ' . ++$session{n};
 
 		if (!defined $sql)
 		{
 			$session{in} .= "\\q\n";
 			return $session{run}->finish;
 		}
-		$session{out} = '' unless $later;
-		$session{in} .= "$sql\n\\echo $mark\n" if $sql ne '';
-		$session{n}-- if $sql eq '';
-		return if $later;
-		$mark = "end $session{n}";
+		$session{out} = '';
+		$session{in} .= "$sql\n;\n\\echo $mark\n";
 		$session{run}->pump until $session{out} =~ /^$mark$/m;
-		$session{out} =~ s/^end \d+\n//mg;
+		$session{out} =~ s/^$mark\n//m;
 		chomp $session{out};
 		return $session{out};
 	};
