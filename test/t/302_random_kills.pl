@@ -7,6 +7,7 @@ use warnings FATAL => 'all';
 
 use lib 'test/lib';
 use Campaign;
+use Kill;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Provider;
@@ -100,23 +101,12 @@ sub kill_something
 	$killed{$how}++;
 	if ($how eq 'backend')
 	{
-		my @backends = grep { command($_) =~ /$campaign->{database}/ } children($node->{_pid});
-		kill 'KILL', $backends[ rand @backends ] if @backends;
-		$node->poll_query_until('postgres', 'SELECT true');
+		my @backends = backends($node, $campaign->{database});
+		kill_server($node, $how, $backends[ rand @backends ]) if @backends;
 	}
-	elsif ($how eq 'immediate')
+	elsif ($how eq 'immediate' || $how eq 'server')
 	{
-		$node->stop('immediate');
-		$node->start;
-	}
-	elsif ($how eq 'server')
-	{
-		my @all = ($node->{_pid}, children($node->{_pid}));
-		$node->kill9;
-		kill 'KILL', @all;
-		# the last of the dead lets go of the shared memory
-		sleep 0.02 while grep { -e "/proc/$_" } @all;
-		$node->start;
+		kill_server($node, $how);
 	}
 	elsif ($how eq 'worker')
 	{
@@ -130,27 +120,4 @@ sub kill_something
 		$provider->start;
 	}
 	return $how;
-}
-
-sub children
-{
-	my ($parent) = @_;
-
-	return grep { slurp("/proc/$_/stat") =~ /^\d+ \(.*\) \S (\d+)/ && $1 == $parent } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
-}
-
-sub command
-{
-	my ($pid) = @_;
-
-	return slurp("/proc/$pid/cmdline");
-}
-
-sub slurp
-{
-	my ($file) = @_;
-
-	open my $read, '<', $file or return '';
-	local $/;
-	return <$read> // '';
 }

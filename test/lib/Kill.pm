@@ -1,0 +1,66 @@
+# Ways to end a server without asking it.
+package Kill;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use Time::HiRes qw(sleep);
+
+our @EXPORT = qw(kill_server backends);
+
+# "backend": kill -9 of one process, and the server starts again by itself (restart_after_crash); "immediate": pg_ctl's way;
+# "server": kill -9 of them all.  Afterwards it is up again.
+sub kill_server
+{
+	my ($node, $how, $backend) = @_;
+
+	if ($how eq 'backend')
+	{
+		kill 'KILL', $backend;
+		sleep 0.02 while -e "/proc/$backend";
+		$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+		return;
+	}
+	if ($how eq 'immediate')
+	{
+		$node->stop('immediate');
+	}
+	else
+	{
+		my @all = ($node->{_pid}, children($node->{_pid}));
+
+		$node->kill9;
+		kill 'KILL', @all;
+		# the last of the dead lets go of the shared memory
+		sleep 0.02 while grep { -e "/proc/$_" } @all;
+	}
+	$node->start;
+	return;
+}
+
+# The server's processes that serve a client of the database.
+sub backends
+{
+	my ($node, $database) = @_;
+
+	return grep { slurp("/proc/$_/cmdline") =~ /\b$database\b/ } children($node->{_pid});
+}
+
+sub children
+{
+	my ($parent) = @_;
+
+	return grep { slurp("/proc/$_/stat") =~ /^\d+ \(.*\) \S (\d+)/ && $1 == $parent } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
+}
+
+sub slurp
+{
+	my ($file) = @_;
+
+	open my $read, '<', $file or return '';
+	local $/;
+	return <$read> // '';
+}
+
+1;
