@@ -35,10 +35,14 @@ my $setup = q{
 my %weights = (submit => 8, ask => 4, again => 3, approve => 6, batch => 2, approved_batch => 1, send => 12, resend => 6, look => 6,
 	decide => 3, sweep => 1, cancel => 1, retry => 2, revoke => 1, abandon => 0.2);
 
+# node and provider; database; a prefix for the names, where one provider serves several campaigns; other weights; lossy: what was
+# answered may be lost.
 sub new
 {
-	my ($class, %of) = @_;		# node, provider, database, and a prefix of its own where one provider serves several
-	my $self = bless { database => 'postgres', prefix => '', keys => {}, round => 0, answers => 0, %of }, $class;
+	my ($class, %of) = @_;
+	my $self = bless { database => 'postgres', prefix => '', keys => {}, round => 0, answers => 0, handed => [], %of }, $class;
+
+	$self->{weights} = { %weights, %{ $of{weights} // {} } };
 
 	$self->{dir} = PostgreSQL::Test::Utils::tempdir();
 	$self->{node}->safe_psql($self->{database}, $setup);
@@ -91,10 +95,10 @@ sub play
 		before => 'SET synchronous_commit = ' . ($self->{kept} ? 'on' : 'off'));
 	until ($stop || $self->{session}->lost)
 	{
-		my $at = rand sum(values %weights);
-		foreach my $verb (sort keys %weights)
+		my $at = rand sum(values %{ $self->{weights} });
+		foreach my $verb (sort keys %{ $self->{weights} })
 		{
-			next if ($at -= $weights{$verb}) > 0;
+			next if ($at -= $self->{weights}{$verb}) > 0;
 			my $method = "do_$verb";
 			$self->$method;
 			last;
@@ -331,7 +335,7 @@ sub faults
 	foreach my $intent (sort keys %$book)
 	{
 		next unless $intent =~ /^\Q$self->{prefix}\Er\d/;
-		push @faults, "$intent: sent, and the ledger does not know it" unless $status{$intent};
+		push @faults, "$intent: sent, and the ledger does not know it" unless $self->{lossy} || $status{$intent};
 		push @faults, "$intent: sent under the key $_" foreach grep { $status{$intent} && $_ ne $status{$intent}[2] } keys %{ $book->{$intent}{keys} };
 		foreach my $attempt (keys %{ $book->{$intent}{attempts} })
 		{
@@ -368,6 +372,7 @@ sub lost
 			push @faults, "error: $what" if $verb eq 'error';
 			if ($verb eq 'handed')
 			{
+				push @{ $self->{handed} }, [ $intent, $what ];
 				push @faults, "$intent: attempt $what was handed out twice" if $handed{"$intent $what"}++;
 				push @faults, "$intent: attempt $what was handed out, and is not on record" unless $self->{lossy} || $sending->{"$intent $what"};
 			}

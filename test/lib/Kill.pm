@@ -7,7 +7,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(kill_server backends);
+our @EXPORT = qw(kill_server kill_for_good backends);
 
 # "backend": kill -9 of one process, and the server starts again by itself (restart_after_crash); "immediate": pg_ctl's way;
 # "server": kill -9 of them all.  Afterwards it is up again.
@@ -28,14 +28,22 @@ sub kill_server
 	}
 	else
 	{
-		my @all = ($node->{_pid}, children($node->{_pid}));
-
-		$node->kill9;
-		kill 'KILL', @all;
-		# the last of the dead lets go of the shared memory
-		sleep 0.02 while grep { -e "/proc/$_" } @all;
+		kill_for_good($node);
 	}
 	$node->start;
+	return;
+}
+
+# All its processes, and it stays down.
+sub kill_for_good
+{
+	my ($node) = @_;
+	my @all = ($node->{_pid}, children($node->{_pid}));
+
+	$node->kill9;
+	kill 'KILL', @all;
+	# the last of the dead lets go of the shared memory
+	sleep 0.02 while grep { -e "/proc/$_" } @all;
 	return;
 }
 
