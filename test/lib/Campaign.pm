@@ -33,7 +33,8 @@ my $setup = q{
 
 # How often which verb is played.
 my %weights = (submit => 8, ask => 4, again => 3, approve => 6, batch => 2, approved_batch => 1, send => 12, resend => 6, look => 6,
-	decide => 3, sweep => 1, cancel => 1, retry => 2, revoke => 1, abandon => 0.2);
+	decide => 3, sweep => 1, cancel => 1, retry => 2, revoke => 1, abandon => 0.2,
+	compensate => 1, redact => 0.5);
 
 # node and provider; database; a prefix for the names, where one provider serves several campaigns; other weights; lossy: what was
 # answered may be lost.
@@ -301,6 +302,20 @@ sub any
 sub do_cancel { return $_[0]->any('cancel', "extaction.todo WHERE state = 'awaiting_approval' AND intent_id IS NOT NULL"); }
 sub do_retry { return $_[0]->any('retry', "extaction.intent_status WHERE state = 'not_happened'"); }
 sub do_abandon { return $_[0]->any('abandon', "extaction.intent_status WHERE state = 'uncertain'"); }
+
+sub do_redact { return $_[0]->any('redact', "extaction.intent_status WHERE state IN ('happened', 'not_happened')"); }
+
+# The undo is an intent of its own.
+sub do_compensate
+{
+	my ($self) = @_;
+	my ($row) = $self->rows("SELECT intent_id FROM extaction.intent_status WHERE state = 'happened' ORDER BY random() LIMIT 1") or return;
+	my $undo = $self->request("$self->{name}-" . ++$self->{last});
+
+	$self->rows("SELECT status FROM extaction.approve_in_advance($undo)") or return;
+	$self->verb('compensate', "'camp', '$row->[0]', " . $undo =~ s/^'camp', //r . ", 'because'", $self->{kept});
+	return;
+}
 
 sub do_revoke
 {

@@ -117,7 +117,8 @@ sub loses
 	my $primary = new_primary($name);
 	# of a refusal that is closed, a retry in the lost time would be an effect that only the provider knows; a batch asks for itself
 	my $campaign = Campaign->new(node => $primary, provider => $provider, prefix => substr($name, 0, 1), lossy => 1,
-		weights => { retry => 0, batch => 0, approved_batch => 0, cancel => 0, revoke => 0, abandon => 0 });
+		weights => { retry => 0, batch => 0, approved_batch => 0, cancel => 0, revoke => 0, abandon => 0,
+			compensate => 0, redact => 0 });
 	my ($node, $since) = $way->($primary, $campaign);
 
 	$campaign->{node} = $node;
