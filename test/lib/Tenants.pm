@@ -73,6 +73,8 @@ my $fixture = q{
 		PERFORM extaction.submit(scope, 'waits', 'mail', 'waits@' || scope, jsonb_build_object('text', 'the secret of ' || scope));
 		PERFORM extaction.approve_fake_task(scope, lab.task('task'));
 		PERFORM extaction.submit_fake_task(scope, lab.task('task'));
+		PERFORM extaction.set_wake_source(scope, 'pager');
+		PERFORM extaction.wake(scope, 'pager', 'event 1', 'the secret of ' || scope);
 		CALL lab.send(scope, 'unsure', 'postgres');
 		PERFORM extaction.record_outcome(scope, 'unsure', 1, 'uncertain', '{"code": "timeout"}');
 		CALL lab.send(scope, 'done', 'postgres');
