@@ -3,6 +3,7 @@
 #   make test           all tests, on a fresh Debian machine too: see test/README.md
 #   make demo           chapter one, played on a throwaway server
 #   make demo-campaign  50,000 letters to a real mail server, over a bad network
+#   make model          every configuration of the model of the protocol
 #   make bench          the benchmarks; ARGS="..." goes to bench/run
 #   make soak           random verbs and random kills, for SECONDS=600 or ROUNDS=...
 #
@@ -151,7 +152,7 @@ $(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)
 	cat $^ >$@
 
-.PHONY: check-lists installcheck-pgtap test soak demo demo-campaign bench
+.PHONY: check-lists installcheck-pgtap test soak demo demo-campaign model bench
 
 # A test that is in no list above would never run.
 UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
@@ -195,6 +196,11 @@ LETTERS = 50000
 demo-campaign:
 	@dev/install-packages
 	@dev/with-server demo/campaign/run $(LETTERS)
+
+# ARGS="-t C5" tells how one of them breaks.
+model:
+	@dev/install-packages
+	@test/model/run $(ARGS)
 
 bench:
 	@dev/install-packages
