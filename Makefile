@@ -51,6 +51,8 @@ OBJS = \
 	src/step.o \
 	src/submit.o \
 	src/batch.o \
+	src/batch_items.o \
+	src/go_on.o \
 	src/dispatch.o \
 	src/ticket.o \
 	src/outcome.o \
@@ -83,7 +85,8 @@ REGRESS = \
 	counterexamples \
 	waking \
 	erasing \
-	states
+	states \
+	batch
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \
@@ -146,7 +149,7 @@ all install installcheck clean:
 	@exit 1
 endif
 
-$(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h
+$(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h src/batch.h
 
 # The install script is a book of several chapters.
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)

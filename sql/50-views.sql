@@ -72,12 +72,14 @@ CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
            CASE WHEN r.source_id IS NOT NULL THEN s.source_version IS NULL OR s.source_version = r.source_version END
                AS source_is_current,
            (SELECT max(e.recorded_at) FROM extaction.events e
-            WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'superseded') AS changed_since,
+            WHERE e.scope = w.scope AND e.intent_id = CASE w.kind WHEN 'intent' THEN w.id ELSE '' END AND e.kind = 'superseded'
+              AND (w.kind = 'intent' OR e.batch_id = w.id)) AS changed_since,
            (SELECT count(*) FROM extaction.intents i
             WHERE i.scope = r.scope AND i.destination = r.destination AND i.action = r.action AND i.payload = r.payload)
                AS same_content_before,
            (SELECT count(*) FROM extaction.events e
-            WHERE e.scope = w.scope AND e.intent_id = w.id AND e.kind = 'rejected') AS rejected_before,
+            WHERE e.scope = w.scope AND e.intent_id = CASE w.kind WHEN 'intent' THEN w.id ELSE '' END AND e.kind = 'rejected'
+              AND (w.kind = 'intent' OR e.batch_id = w.id)) AS rejected_before,
            CASE r.kind WHEN 'batch' THEN jsonb_array_length(r.payload -> 'items')::bigint END AS batch_items,
            CASE r.kind WHEN 'batch' THEN jsonb_path_query_array(r.payload, '$.items[0 to 2]') END AS sample
     FROM (SELECT q.scope, q.kind, q.id, q.request_digest, q.gate, q.needs, q.requester, q.since FROM extaction.waiting q
@@ -99,7 +101,8 @@ CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
     CROSS JOIN LATERAL (SELECT coalesce(array_agg(DISTINCT p.approver), '{}') AS approved_by
                         FROM extaction.approvals p
                         WHERE p.scope = w.scope AND p.kind = w.kind AND p.id = w.id AND p.request_digest = w.request_digest
-                          AND p.expires_at > clock_timestamp()
+                          AND p.expires_at > clock_timestamp() AND p.capability = coalesce(a.capability, a.action)
+                          AND (a.self_approval OR p.approver <> w.requester)
                           AND p.epoch = (SELECT l.epoch FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1)
                           AND NOT EXISTS (SELECT FROM extaction.revocations v
                                           WHERE v.scope = p.scope AND v.approval_id = p.approval_id)) p
@@ -115,12 +118,12 @@ COMMENT ON VIEW extaction.pending_approvals IS
 
 CREATE VIEW extaction.todo WITH (security_barrier) AS
     SELECT t.*
-    FROM (SELECT w.scope, w.intent_id, NULL::text AS batch_id,
+    FROM (SELECT w.scope, w.intent_id, i.batch_id,
                  CASE WHEN w.state = 'sending' THEN 'uncertain' ELSE w.state END AS state,
                  CASE WHEN w.state = 'blocked' THEN g.who_can_fix WHEN n.step = 'human' THEN 'approver' ELSE 'worker' END AS for_whom,
                  i.action, nullif(i.destination, '') AS destination, coalesce(w.gate, b.gate) AS gate,
                  coalesce(w.needs, b.detail, n.reason) AS needs, n.step AS next_step, w.since, w.attempt,
-                 encode(i.request_digest, 'hex') AS request_digest
+                 encode(i.request_digest, 'hex') AS request_digest, NULL::bigint AS batch_items, NULL::jsonb AS sample
           FROM extaction.worklist w
           JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.intent_id
           LEFT JOIN extaction.gates g ON g.gate = w.gate
@@ -133,14 +136,16 @@ CREATE VIEW extaction.todo WITH (security_barrier) AS
           SELECT w.scope, CASE w.kind WHEN 'intent' THEN w.id END, CASE w.kind WHEN 'batch' THEN w.id END,
                  'awaiting_approval', g.who_can_fix, r.action, r.destination, w.gate, w.needs,
                  CASE g.who_can_fix WHEN 'approver' THEN 'approve' ELSE 'human' END, w.since, NULL,
-                 encode(w.request_digest, 'hex')
+                 encode(w.request_digest, 'hex'),
+                 CASE r.kind WHEN 'batch' THEN jsonb_array_length(r.payload -> 'items') END,
+                 CASE r.kind WHEN 'batch' THEN jsonb_path_query_array(r.payload, '$.items[0 to 2]') END
           FROM extaction.waiting w
           JOIN extaction.requests r USING (scope, request_digest)
           JOIN extaction.gates g USING (gate)
           WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)) t
     ORDER BY t.state <> 'uncertain', t.since;
 COMMENT ON VIEW extaction.todo IS
-'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs.';
+'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs. A whole list that waits is one row, with the number of its items, the first three and its digest.';
 
 CREATE VIEW extaction.batch_status WITH (security_barrier) AS
     SELECT b.scope, b.batch_id, b.action, encode(b.request_digest, 'hex') AS request_digest, b.approval_id, b.requester,

@@ -18,8 +18,8 @@
  */
 #include "postgres.h"
 
+#include "batch.h"
 #include "catalog/pg_type.h"
-#include "extaction.h"
 #include "utils/builtins.h"
 
 /* One call about an approval. */
@@ -43,6 +43,9 @@ typedef struct Approving
 	Jsonb	   *detail;
 } Approving;
 
+static void begin_in_advance(Approving *approving, LedgerVisit *visit,
+							 FunctionCallInfo fcinfo, int end);
+static void approve_if_open(Approving *approving);
 static void begin_with_digest(Approving *approving, LedgerVisit *visit,
 							  FunctionCallInfo fcinfo);
 static void lock_and_look(Approving *approving);
@@ -55,10 +58,10 @@ static bool already_approved(Approving *approving);
 static void require_action(const Request *request);
 static void insert_approval(Approving *approving);
 static void go_on(Approving *approving);
-static void prepare_waiting(Approving *approving, const Approval *approval);
 static void load_approval(Approving *approving);
 static bool insert_revocation(Approving *approving, const text *reason);
 static void say_what_is_out(Approving *approving);
+static const char *stands(const Approving *approving, TimestampTz now);
 static Datum approval_receipt_and_leave(FunctionCallInfo fcinfo,
 										Approving *approving,
 										LedgerVisit *visit);
@@ -134,23 +137,13 @@ extaction_approve_in_advance(PG_FUNCTION_ARGS)
 	Approving	approving = {0};
 	Jsonb	   *payload = PG_ARGISNULL(4) ? NULL : document_argument(fcinfo, 4, "payload");
 	text	   *candidate_id = optional_name(fcinfo, 5, "candidate_id");
-	text	   *actor = optional_name(fcinfo, 9, "actor");
 	LedgerVisit visit;
 
 	request_names(&approving.request, fcinfo, 0);
-	approving.has_end = !PG_ARGISNULL(6);
-	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(6) : NO_TIME;
-	approving.approval_id = optional_name(fcinfo, 7, "approval_id");
 	approving.note = PG_ARGISNULL(8) ? NULL : PG_GETARG_TEXT_PP(8);
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&approving.approver, visit.caller, actor);
-	access_require(&approving.approver, approving.request.scope, "approver");
+	begin_in_advance(&approving, &visit, fcinfo, 6);
 	request_complete(&approving.request, &approving.candidate, candidate_id, payload);
-	lock_and_look(&approving);
-	approving.status = why_not(&approving);
-	if (approving.status == NULL)
-		approve(&approving);
+	approve_if_open(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
 }
 
@@ -162,24 +155,15 @@ Datum
 extaction_approve_batch_in_advance(PG_FUNCTION_ARGS)
 {
 	Approving	approving = {0};
-	text	   *actor = optional_name(fcinfo, 8, "actor");
+	Batch		batch = {0};
 	LedgerVisit visit;
 
-	batch_read(&approving.request, name_argument(fcinfo, 0, "scope"),
+	batch_read(&batch, &approving.request, name_argument(fcinfo, 0, "scope"),
 			   name_argument(fcinfo, 1, "batch_id"), name_argument(fcinfo, 2, "action"),
 			   document_argument(fcinfo, 3, "payload"), document_argument(fcinfo, 4, "items"));
-	approving.has_end = !PG_ARGISNULL(5);
-	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(5) : NO_TIME;
-	approving.approval_id = optional_name(fcinfo, 6, "approval_id");
 	approving.note = PG_ARGISNULL(7) ? NULL : PG_GETARG_TEXT_PP(7);
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&approving.approver, visit.caller, actor);
-	access_require(&approving.approver, approving.request.scope, "approver");
-	lock_and_look(&approving);
-	approving.status = why_not(&approving);
-	if (approving.status == NULL)
-		approve(&approving);
+	begin_in_advance(&approving, &visit, fcinfo, 5);
+	approve_if_open(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
 }
 
@@ -197,23 +181,45 @@ extaction_approve_fake_task(PG_FUNCTION_ARGS)
 	TaskRequest task;
 	text	   *scope = name_argument(fcinfo, 0, "scope");
 	Jsonb	   *document = document_argument(fcinfo, 1, "request");
-	text	   *actor = optional_name(fcinfo, 5, "actor");
 	LedgerVisit visit;
 
-	approving.has_end = !PG_ARGISNULL(2);
-	approving.expires_at = approving.has_end ? PG_GETARG_TIMESTAMPTZ(2) : NO_TIME;
-	approving.approval_id = optional_name(fcinfo, 3, "approval_id");
 	approving.capability = name_argument(fcinfo, 4, "capability");
 	task_request_read(&task, document);
 	task_request_as_request(&approving.request, &task, scope, document);
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&approving.approver, visit.caller, actor);
-	access_require(&approving.approver, scope, "approver");
+	begin_in_advance(&approving, &visit, fcinfo, 2);
 	task_request_require_provider(&task);
 	lock_and_look(&approving);
 	approve(&approving);
 	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
+}
+
+/*
+ * How the three above begin; expires_at is argument "end", approval_id the
+ * next one, actor the last.
+ */
+static void
+begin_in_advance(Approving *approving, LedgerVisit *visit, FunctionCallInfo fcinfo, int end)
+{
+	text	   *actor = optional_name(fcinfo, PG_NARGS() - 1, "actor");
+
+	approving->has_end = !PG_ARGISNULL(end);
+	approving->expires_at = approving->has_end ? PG_GETARG_TIMESTAMPTZ(end) : NO_TIME;
+	approving->approval_id = optional_name(fcinfo, end + 1, "approval_id");
+	ledger_enter(visit, LEDGER_DECIDES);
+	identity_init(&approving->approver, visit->caller, actor);
+	access_require(&approving->approver, approving->request.scope, "approver");
+}
+
+/*
+ * And how two of them go on.
+ */
+static void
+approve_if_open(Approving *approving)
+{
+	lock_and_look(approving);
+	approving->status = why_not(approving);
+	if (approving->status == NULL)
+		approve(approving);
 }
 
 /*
@@ -481,86 +487,27 @@ go_on(Approving *approving)
 {
 	const Facts *facts = &approving->facts;
 	Request    *request = &approving->request;
-	Verdict		verdict;
+	Intent	   *intent = &approving->intent;
+	Gate		gate;
 
 	if (request->whole_batch && facts->bound)
+		go_on_blocked_items(request, &approving->approver);
+	else if (intent->open && strcmp(intent->work.state, "blocked") == 0)
 	{
-		(void) batch_unblock(request, &approving->approver);
-		return;
+		go_on_blocked(intent, &approving->approver);
+		approving->needs = intent->work.needs;
 	}
-	if (approving->intent.open)
+	else if (!intent->open && facts->waits &&
+			 memcmp(facts->waiting_digest, request->digest, DIGEST_LENGTH) == 0)
 	{
-		if (strcmp(approving->intent.work.state, "blocked") == 0)
-		{
-			intent_unblock(&approving->intent, &approving->approver);
-			approving->needs = approving->intent.work.needs;
-		}
-		return;
+		gate = go_on_waiting(request, &approving->facts, &approving->requester, &approving->order);
+		if (gate != GATE_COUNT)
+			approving->needs = gate_needs(gate);
+		else if (request->whole_batch)
+			approving->facts.bound = true;
+		else
+			(void) intent_load(intent, request->scope, request->intent_id, false);
 	}
-	if (!facts->waits ||
-		memcmp(facts->waiting_digest, request->digest, DIGEST_LENGTH) != 0)
-		return;
-	verdict = gate_check(facts, request, &approving->requester, NULL);
-	if (verdict.gate == GATE_COUNT)
-		prepare_waiting(approving, verdict.approval);
-	else
-	{
-		ledger_wait(request, verdict.gate, &approving->requester, &approving->order);
-		approving->needs = gate_needs(verdict.gate);
-	}
-}
-
-/*
- * Binds what was submitted, in the name of who submitted it.
- */
-static void
-prepare_waiting(Approving *approving, const Approval *approval)
-{
-	Request    *request = &approving->request;
-	Receipt		event = NO_RECEIPT;
-
-	if (request->whole_batch)
-	{
-		batch_go_on(request, &approving->facts, approval->approval_id, &approving->requester,
-					&approving->order);
-		approving->facts.bound = true;
-		return;
-	}
-	idempotency_key(&approving->facts.ledger_id, request->scope, request->intent_id,
-					&approving->facts.idempotency_key);
-	if (ledger_bind(request, &approving->facts, approval->approval_id, &approving->requester,
-					&approving->order, &event) &&
-		approving->order.compensates != NULL)
-		ledger_compensated(request, approving->order.compensates, &approving->requester);
-	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
-	(void) intent_load(&approving->intent, request->scope, request->intent_id, false);
-}
-
-/*
- * An intent that claim had found blocked is prepared again, if every gate
- * passes now.
- */
-void
-intent_unblock(Intent *intent, const Identity *approver)
-{
-	Facts		facts;
-	Verdict		verdict = intent_gates(intent, &facts);
-	Work	   *work = &intent->work;
-	Receipt		event = NO_RECEIPT;
-
-	if (verdict.gate == GATE_COUNT)
-	{
-		work_set_state(work, "prepared", GetCurrentTimestamp());
-		event.approval_id = verdict.approval->approval_id;
-		event.detail = detail_words("state", "prepared", NULL);
-		ledger_append(&event, "released", &intent->request, approver);
-	}
-	else
-	{
-		work->gate = gate_name(verdict.gate);
-		work->needs = gate_needs(verdict.gate);
-	}
-	ledger_put_work(intent);
 }
 
 /*
@@ -696,6 +643,20 @@ say_what_is_out(Approving *approving)
 }
 
 /*
+ * Where the request stands.  What was rejected stands nowhere: it neither
+ * waits nor can it go out.
+ */
+static const char *
+stands(const Approving *approving, TimestampTz now)
+{
+	if (strcmp(approving->status, "rejected") == 0)
+		return NULL;
+	if (approving->request.whole_batch && approving->facts.bound)
+		return "prepared";
+	return intent_state(&approving->intent, now);
+}
+
+/*
  * Ends the visit with the answer.
  */
 static Datum
@@ -704,8 +665,7 @@ approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, Ledger
 	TimestampTz now = GetCurrentTimestamp();
 	Identity	requester = {.name = approving->facts.requester};
 	int64		approvals = approvals_holding(&approving->facts, requester.name ? &requester : NULL, now);
-	const char *state = approving->request.whole_batch && approving->facts.bound
-		? "prepared" : intent_state(&approving->intent, now);
+	const char *state = stands(approving, now);
 
 	ledger_leave(visit);
 	{
@@ -713,7 +673,7 @@ approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, Ledger
 			{"status", CStringGetTextDatum(approving->status), false},
 			{"approvals", Int64GetDatum(approvals), false},
 			{"required", Int64GetDatum(approving->facts.approvals_required), false},
-			{"state", CStringGetTextDatum(state), false},
+			{"state", state ? CStringGetTextDatum(state) : (Datum) 0, state == NULL},
 			{"expires_at", TimestampTzGetDatum(approving->expires_at), approving->expires_at == NO_TIME},
 			{"approval_id", PointerGetDatum(approving->approval_id), approving->approval_id == NULL},
 			{"request_digest", PointerGetDatum(digest_to_hex(approving->request.digest)), false},

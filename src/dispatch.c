@@ -459,6 +459,7 @@ extaction_sweep(PG_FUNCTION_ARGS)
 
 	ledger_enter(&visit, LEDGER_WRITES);
 	identity_init(&identity, visit.caller, NULL);
+	total = go_on_mended(&identity);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();

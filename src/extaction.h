@@ -675,9 +675,6 @@ extern void submit_request(Request *request, Identity *identity,
 						   Receipt *receipt);
 extern void approval_must_hold(const Approval *approval);
 
-/* approve.c: allowing exactly one request */
-extern void intent_unblock(Intent *intent, const Identity *approver);
-
 /* One call of submit or submit_batch. */
 typedef struct Submission
 {
@@ -698,10 +695,16 @@ extern void batch_go_on(const Request *batch, const Facts *facts,
 						const text *approval_id, const Identity *requester,
 						const Order *order);
 extern Jsonb *batch_out(const Request *batch);
-extern int64 batch_unblock(const Request *batch, const Identity *approver);
-extern void batch_read(Request *batch, text *scope, text *batch_id,
-					   text *action, Jsonb *payload, Jsonb *items);
+
+/* batch_items.c: the list of a batch; see also batch.h */
 extern bool batch_destinations_allowed(const Request *batch, const text *pattern);
+
+/* go_on.c: what was stopped goes on */
+extern Gate go_on_waiting(Request *request, Facts *facts,
+						  const Identity *requester, const Order *order);
+extern void go_on_blocked(Intent *intent, const Identity *identity);
+extern void go_on_blocked_items(const Request *batch, const Identity *identity);
+extern int64 go_on_mended(const Identity *identity);
 
 /* dispatch.c: going out */
 extern void require_plain_transaction(const char *function);

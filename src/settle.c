@@ -36,6 +36,7 @@ static Datum done(Wish *wish, LedgerVisit *visit, FunctionCallInfo fcinfo,
 				  const char *status);
 static void refuse(Wish *wish, const char *needs);
 static void append(Wish *wish, const char *kind);
+static bool cancelled_before(const Wish *wish);
 static bool cancel(Wish *wish);
 static const char *cannot_compensate(const Wish *wish);
 static TimestampTz quiet_end(const Wish *wish);
@@ -57,11 +58,33 @@ extaction_cancel(PG_FUNCTION_ARGS)
 	const char *status = "done";
 
 	begin(&wish, &visit, fcinfo, "submitter,approver");
-	if (wish.intent.outcome != NULL && strcmp(wish.intent.outcome, "cancelled") == 0 && !wish.intent.waits)
+	if (cancelled_before(&wish))
 		status = "replayed";
 	else if (!cancel(&wish))
 		status = "refused";
 	PG_RETURN_DATUM(done(&wish, &visit, fcinfo, status));
+}
+
+/*
+ * Is it withdrawn already, bound or not?
+ */
+static bool
+cancelled_before(const Wish *wish)
+{
+	static KeptQuery query = {
+		"SELECT e.kind FROM extaction.events e"
+		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind IN ('blocked', 'rejected', 'cancelled')"
+		" ORDER BY e.event_id DESC LIMIT 1",
+		false, 2, {TEXTOID, TEXTOID}, NULL
+	};
+	const Intent *intent = &wish->intent;
+	QueryArgs	args = {0};
+
+	if (wish->known)
+		return intent->outcome != NULL && strcmp(intent->outcome, "cancelled") == 0 && !intent->waits;
+	arg_text(&args, wish->scope);
+	arg_text(&args, wish->intent_id);
+	return query_run(&query, &args) > 0 && strcmp(got_word(0, 1), "cancelled") == 0;
 }
 
 /*
@@ -337,7 +360,7 @@ done(Wish *wish, LedgerVisit *visit, FunctionCallInfo fcinfo, const char *status
 		receipt->scope = wish->scope;
 		receipt->intent_id = wish->intent_id;
 		receipt->next_step = "done";
-		receipt->state = strcmp(status, "done") == 0 ? "not_happened" : NULL;
+		receipt->state = strcmp(status, "refused") == 0 ? NULL : "not_happened";
 		if (receipt->receipt_id == 0)
 			receipt->recorded_at = GetCurrentTimestamp();
 	}

@@ -360,7 +360,7 @@ submission_wait(Submission *submission)
 	bool		undoes = inherit_order(submission);
 
 	receipt->status = "blocked";
-	receipt->state = "awaiting_approval";
+	receipt->state = gate == GATE_REJECTED ? NULL : "awaiting_approval";
 	receipt->next_step = gate_next_step(gate);
 	receipt->gate = gate_name(gate);
 	receipt->needs = needs_of(submission);

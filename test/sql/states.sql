@@ -43,6 +43,10 @@ BEGIN
     IF state = 'not known' THEN RETURN NULL; END IF;
     PERFORM extaction.submit('states', i, 'states_do', 'd', '{"n": 1}');
     IF state = 'awaiting_approval' THEN RETURN NULL; END IF;
+    IF state = 'withdrawn' THEN
+        PERFORM extaction.cancel('states', i, 'no');
+        RETURN NULL;
+    END IF;
     IF state = 'rejected' THEN
         PERFORM extaction.reject('states', extaction.request_digest('states', i, 'states_do', 'd', '{"n": 1}'), 'no');
         RETURN NULL;
@@ -139,7 +143,7 @@ DECLARE
     answer text;
 BEGIN
     FOR r IN SELECT v.verb, t.state, row_number() OVER () AS n
-             FROM unnest('{not known,awaiting_approval,rejected,prepared,released,prepared again,blocked,sending,sending again,lease ended,uncertain,mismatch,looked up,late happened,happened,not_happened,cancelled,given up}'::text[]) t (state),
+             FROM unnest('{not known,awaiting_approval,rejected,withdrawn,prepared,released,prepared again,blocked,sending,sending again,lease ended,uncertain,mismatch,looked up,late happened,happened,not_happened,cancelled,given up}'::text[]) t (state),
                   unnest('{"submit, the same","submit, other content",approve,approve_in_advance,reject,revoke_approval,cancel,claim send,claim resend,claim look,extend,release,sweep,outcome happened,"outcome not_happened, proven","outcome not_happened, unproven",outcome uncertain,older attempt happened,lookup found,lookup absent,lookup unknown,decide found,decide absent,retry,abandon,compensate}'::text[]) v (verb)
     LOOP
         i := r.n || ' ' || r.state || ', ' || r.verb;
