@@ -41,10 +41,12 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                      max(e.attempt) AS attempt,
                      min(e.recorded_at) FILTER (WHERE e.kind = 'sending' AND NOT e.given_back) AS first_sent_at,
                      max(e.lease_until) AS quiet_from,
-                     -- what stops every resend is not undone by another answer of the same attempt
+                     -- what stops every resend is not undone by another answer, of whatever attempt since the last was sent
                      (array_agg(e.detail #>> '{evidence,code}'
                                 ORDER BY coalesce(e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure'), false) DESC, e.event_id DESC)
-                        FILTER (WHERE e.kind IN ('uncertain', 'not_happened') AND e.event_id > e.last_sending))[1] AS last_code,
+                        FILTER (WHERE e.event_id > e.last_sending AND
+                                (e.kind IN ('uncertain', 'not_happened')
+                                 OR (e.kind = 'late_evidence' AND e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure')))))[1] AS last_code,
                      count(DISTINCT e.attempt) FILTER (WHERE e.kind = 'sending' AND NOT e.given_back AND e.event_id > e.last_retry) AS tries,
                      coalesce(bool_or(e.kind = 'sending' AND NOT e.given_back AND e.event_id > e.last_settled
                                       AND e.attempt < e.last_attempt), false) AS earlier_open,

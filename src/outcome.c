@@ -37,11 +37,14 @@ typedef struct Report
 	TimestampTz look_after;		/* another look is no use before; 0: no matter */
 	bool		looked;			/* it is one more look that proved nothing */
 	bool		human;			/* decide: somebody's word */
+	text	   *actor;
 	const char *reason;
 	TimestampTz now;
 	Receipt		receipt;
 } Report;
 
+static void begin(Report *report, LedgerVisit *visit, FunctionCallInfo fcinfo,
+				  int evidence, int provider_ref, const char *capability);
 static void judge_outcome(Report *report);
 static void judge_current(Report *report);
 static bool said_before(const Report *report, const char *kind);
@@ -50,6 +53,7 @@ static void settle_not_happened(Report *report, bool may_retry, TimestampTz due_
 static void stay_uncertain(Report *report, const char *status, const char *needs);
 static void keep_late(Report *report);
 static void stop_everything(Report *report);
+static void stop_resends(Report *report);
 static bool shows_effect(const Report *report);
 static bool proves_not_happened(const Report *report);
 static bool will_retry(const Report *report);
@@ -79,23 +83,14 @@ Datum
 extaction_record_outcome(PG_FUNCTION_ARGS)
 {
 	Report		report = {.receipt = NO_RECEIPT};
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	LedgerVisit visit;
 
 	report.attempt = PG_ARGISNULL(2) ? 0 : PG_GETARG_INT64(2);
 	report.outcome = word_argument(fcinfo, 3, "outcome", "happened, not_happened, uncertain");
-	report.evidence = PG_ARGISNULL(4) ? NULL : document_argument(fcinfo, 4, "evidence");
-	report.code = evidence_code(report.evidence);
-	report.provider_ref = optional_name(fcinfo, 5, "provider_ref");
 	report.retry_given = !PG_ARGISNULL(6);
 	if (report.retry_given)
 		report.retry_after_us = contract_microseconds(PG_GETARG_INTERVAL_P(6));
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&report.identity, visit.caller, NULL);
-	access_require(&report.identity, scope, "worker");
-	load_intent(&report, scope, intent_id);
+	begin(&report, &visit, fcinfo, 4, 5, "worker");
 	judge_outcome(&report);
 	PG_RETURN_DATUM(report_datum(fcinfo, &report, &visit));
 }
@@ -108,20 +103,11 @@ Datum
 extaction_record_lookup(PG_FUNCTION_ARGS)
 {
 	Report		report = {.receipt = NO_RECEIPT};
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	const char *finding = word_argument(fcinfo, 2, "finding", "found, absent, unknown");
 	LedgerVisit visit;
 
-	report.evidence = PG_ARGISNULL(3) ? NULL : document_argument(fcinfo, 3, "evidence");
-	report.code = evidence_code(report.evidence);
 	report.looked_at = PG_ARGISNULL(4) ? NO_TIME : PG_GETARG_TIMESTAMPTZ(4);
-	report.provider_ref = optional_name(fcinfo, 5, "provider_ref");
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&report.identity, visit.caller, NULL);
-	access_require(&report.identity, scope, "worker");
-	load_intent(&report, scope, intent_id);
+	begin(&report, &visit, fcinfo, 3, 5, "worker");
 	judge_finding(&report, finding);
 	PG_RETURN_DATUM(report_datum(fcinfo, &report, &visit));
 }
@@ -134,25 +120,36 @@ Datum
 extaction_decide(PG_FUNCTION_ARGS)
 {
 	Report		report = {.receipt = NO_RECEIPT};
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	const char *finding = word_argument(fcinfo, 2, "finding", "found, absent");
-	text	   *actor = optional_name(fcinfo, 7, "actor");
 	LedgerVisit visit;
 
 	report.human = true;
+	report.actor = optional_name(fcinfo, 7, "actor");
 	report.reason = text_to_cstring(reason_argument(fcinfo, 3));
 	report.looked_at = PG_ARGISNULL(4) ? NO_TIME : PG_GETARG_TIMESTAMPTZ(4);
-	report.evidence = PG_ARGISNULL(5) ? NULL : document_argument(fcinfo, 5, "evidence");
-	report.code = evidence_code(report.evidence);
-	report.provider_ref = optional_name(fcinfo, 6, "provider_ref");
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&report.identity, visit.caller, actor);
-	access_require(&report.identity, scope, "approver");
-	load_intent(&report, scope, intent_id);
+	begin(&report, &visit, fcinfo, 5, 6, "approver");
 	judge_finding(&report, finding);
 	PG_RETURN_DATUM(report_datum(fcinfo, &report, &visit));
+}
+
+/*
+ * How they begin: scope and intent_id are the first arguments; those of
+ * evidence and provider_ref are named.
+ */
+static void
+begin(Report *report, LedgerVisit *visit, FunctionCallInfo fcinfo, int evidence,
+	  int provider_ref, const char *capability)
+{
+	text	   *scope = name_argument(fcinfo, 0, "scope");
+	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
+
+	report->evidence = PG_ARGISNULL(evidence) ? NULL : document_argument(fcinfo, evidence, "evidence");
+	report->code = evidence_code(report->evidence);
+	report->provider_ref = optional_name(fcinfo, provider_ref, "provider_ref");
+	ledger_enter(visit, LEDGER_DECIDES);
+	identity_init(&report->identity, visit->caller, report->actor);
+	access_require(&report->identity, scope, capability);
+	load_intent(report, scope, intent_id);
 }
 
 /*
@@ -332,6 +329,8 @@ keep_late(Report *report)
 	}
 	if (strcmp(report->outcome, "happened") == 0)
 		stop_everything(report);
+	else if (contract_code_stops(report->code))
+		stop_resends(report);
 	report->receipt.needs = "nothing of this worker: another attempt, or a decision, has gone past it";
 	finish(report, "late");
 }
@@ -368,6 +367,24 @@ stop_everything(Report *report)
 	}
 	else
 		ledger_put_work(intent);
+}
+
+/*
+ * A late answer about the key itself: the provider knows it with another
+ * content, or keeps a failure under it.  That is as true of every later
+ * attempt, so it counts as the last answer (condition 6 of a resend).
+ */
+static void
+stop_resends(Report *report)
+{
+	Intent	   *intent = &report->intent;
+
+	if (!intent->open || (strcmp(intent->work.state, "sending") != 0 &&
+						  strcmp(intent->work.state, "uncertain") != 0) ||
+		contract_code_stops(intent->work.last_code))
+		return;
+	intent->work.last_code = report->code;
+	ledger_put_work(intent);
 }
 
 /*
