@@ -121,7 +121,13 @@ ISOLATION = \
 	abandon-look \
 	compensate-decide \
 	wake-wake \
-	redact-record
+	redact-record \
+	submit-other \
+	batch-batch \
+	batch-overlap \
+	batch-submit \
+	batch-approve \
+	batch-revoke
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 PROVE_TESTS = $(wildcard test/t/*.pl)

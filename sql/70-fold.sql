@@ -29,6 +29,7 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                              WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.event_id > i.event_id
                                AND e.kind IN ('sending', 'released', 'happened', 'not_happened', 'uncertain', 'looked',
                                               'cancelled', 'abandoned', 'retried', 'blocked')
+                               AND NOT (e.kind = 'blocked' AND e.detail ? 'requester')   -- a request that waits, not the intent
                              ORDER BY e.event_id DESC LIMIT 1) l ON true
           -- the window of a restore in which it was first submitted
           LEFT JOIN LATERAL (SELECT g.window_until, g.backup_taken_at FROM extaction.ledger g
@@ -85,7 +86,8 @@ CREATE VIEW extaction.folded_waiting WITH (security_barrier) AS
       AND NOT EXISTS (SELECT FROM extaction.events c      -- a conflict is an answer to that very request
                       WHERE c.scope = b.scope AND c.intent_id = b.intent_id AND c.event_id > b.event_id
                         AND c.kind = 'conflict' AND c.request_digest = b.request_digest)
-      AND (i.intent_id IS NULL OR (b.event_id > i.event_id AND b.detail ? 'requester'))
+      -- only a fake task can be bound and have something that waits
+      AND (i.intent_id IS NULL OR (i.action = 'create_fake_task' AND b.event_id > i.event_id AND b.detail ? 'requester'))
     UNION ALL
     SELECT b.scope, 'batch', b.batch_id, b.request_digest, b.detail ->> 'gate', b.detail ->> 'needs',
            coalesce(b.detail ->> 'requester', b.role), b.recorded_at, b.role, b."session_user", b.actor, b.due_at, NULL

@@ -263,6 +263,11 @@ lock_and_look(Approving *approving)
 					  request->scope, request->digest))
 		approving->order = NO_ORDER;
 	look(approving);
+	if (approving->facts.bound && approving->facts.waits)
+	{
+		ledger_stop_waiting_bound(request);
+		look(approving);
+	}
 	if (!request->whole_batch)
 		(void) intent_lock(&approving->intent, request->scope, request->intent_id);
 }

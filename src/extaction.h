@@ -647,6 +647,7 @@ extern void ledger_supersede(const Request *request, const uint8 *replaced,
 							 const Identity *identity);
 extern bool ledger_stop_waiting(const text *scope, const char *kind,
 								const text *id, const uint8 *digest);
+extern void ledger_stop_waiting_bound(const Request *request);
 extern void ledger_put_work(const Intent *intent);
 extern void ledger_close_work(const Intent *intent);
 extern void ledger_compensated(const Request *undo, text *intent_id,

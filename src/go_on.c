@@ -29,6 +29,7 @@
 
 static void bind(Request *request, Facts *facts, const Approval *approval,
 				 const Identity *requester, const Order *order);
+static int64 forget_answered(const Identity *identity);
 static int64 for_each(KeptQuery *query, const Identity *identity,
 					  bool (*go_on) (text *scope, text *kind, text *id, const Identity *identity));
 static bool mend_waiting(text *scope, text *kind, text *id, const Identity *identity);
@@ -176,7 +177,26 @@ go_on_mended(const Identity *identity)
 		false, 2, {OIDOID, INT8OID}, NULL
 	};
 
-	return for_each(&waiting, identity, mend_waiting) + for_each(&blocked, identity, mend_blocked);
+	return forget_answered(identity) + for_each(&waiting, identity, mend_waiting) +
+		for_each(&blocked, identity, mend_blocked);
+}
+
+/*
+ * See ledger_stop_waiting_bound().
+ */
+static int64
+forget_answered(const Identity *identity)
+{
+	static KeptQuery query = {
+		"DELETE FROM extaction.waiting w USING extaction.intents i"
+		" WHERE w.kind = 'intent' AND i.scope = w.scope AND i.intent_id = w.id"
+		"   AND i.action <> '" FAKE_TASK_ACTION "' AND " WORKS_IN_SQL("w.scope", "$1"),
+		false, 1, {OIDOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_oid(&args, identity->role);
+	return (int64) query_run(&query, &args);
 }
 
 static int64

@@ -398,6 +398,19 @@ ledger_stop_waiting(const text *scope, const char *kind, const text *id,
 }
 
 /*
+ * The same for an intent that is bound.  Whoever binds one takes off the list
+ * what he sees there; but a request that began to wait at the same moment he
+ * does not see, nor is he seen.  Such a request is answered already: only a
+ * fake task can be bound and have something that waits.
+ */
+void
+ledger_stop_waiting_bound(const Request *request)
+{
+	if (!is_task_request(request->payload))
+		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
+}
+
+/*
  * Appends to an intent that happened which other one undoes it.
  */
 void

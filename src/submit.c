@@ -218,6 +218,8 @@ answer_bound(Submission *submission)
 	bool		same = memcmp(submission->facts.bound_digest, request->digest, DIGEST_LENGTH) == 0;
 	Intent		intent;
 
+	if (submission->facts.waits && !XactReadOnly)
+		ledger_stop_waiting_bound(request);
 	intent_load(&intent, request->scope, request->intent_id, false);
 	intent_receipt(receipt, &intent, same ? "replayed" : "conflict");
 	receipt->request_digest = request->digest;
