@@ -13,12 +13,13 @@
 
 #include "extaction.h"
 
-/* An item of a list. */
+/* An item of a list.  There may be very many, so it copies little. */
 typedef struct BatchItem
 {
 	text	   *intent_id;
 	text	   *destination;
-	Jsonb	   *payload;		/* the item's own members; NULL if none */
+	JsonbContainer *payload;	/* its own members, in the document; NULL if none */
+	int			payload_len;
 	int			position;
 	uint8		digest[DIGEST_LENGTH];
 } BatchItem;

@@ -20,6 +20,13 @@
 
 #define MAX_ITEMS 1000000
 
+/* A container within a document. */
+typedef struct Member
+{
+	JsonbContainer *data;
+	int			len;
+} Member;
+
 static void read_items(Batch *batch, const Request *request);
 static void read_item(BatchItem *item, JsonbContainer *object, int position);
 static text *item_name(JsonbContainer *object, const char *name, int position);
@@ -30,7 +37,9 @@ static int	compare_positions(const void *a, const void *b);
 static void digest_items(Batch *batch);
 static bool is_erased(const Jsonb *whole);
 static Jsonb *whole_payload(Jsonb *payload, Jsonb *items);
-static Jsonb *whole_member(const Jsonb *whole, const char *name);
+static Jsonb *write_whole(const Jsonb *items, const Jsonb *payload);
+static Member whole_member(const Jsonb *whole, const char *name);
+static Jsonb *as_jsonb(Member member);
 
 /*
  * Takes a batch's arguments as one request, checked, with its digest.
@@ -84,15 +93,15 @@ batch_load(Batch *batch, const Request *request)
 static void
 read_items(Batch *batch, const Request *request)
 {
-	Jsonb	   *list = whole_member(request->payload, "items");
-	JsonbIterator *it = JsonbIteratorInit(&list->root);
+	JsonbContainer *list = whole_member(request->payload, "items").data;
+	JsonbIterator *it = JsonbIteratorInit(list);
 	JsonbIteratorToken token;
 	JsonbValue	value;
 	int			i = 0;
 
 	batch->request = request;
-	batch->payload = whole_member(request->payload, "payload");
-	batch->count = JB_ROOT_COUNT(list);
+	batch->payload = as_jsonb(whole_member(request->payload, "payload"));
+	batch->count = JsonContainerSize(list);
 	batch->items = palloc_extended(sizeof(BatchItem) * Max(batch->count, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
@@ -129,7 +138,8 @@ read_item(BatchItem *item, JsonbContainer *object, int position)
 		{
 			if (value.type != jbvBinary || !JsonContainerIsObject(value.val.binary.data))
 				item_error(position, "payload", "It is not an object.");
-			item->payload = JsonbValueToJsonb(&value);
+			item->payload = value.val.binary.data;
+			item->payload_len = value.val.binary.len;
 		}
 		else if (strcmp(name, "intent_id") != 0 && strcmp(name, "destination") != 0)
 			item_error(position, name, "This member is not known.");
@@ -248,11 +258,13 @@ digest_items(Batch *batch)
 Jsonb *
 batch_item_payload(const Batch *batch, const BatchItem *item)
 {
+	Member		own = {item->payload, item->payload_len};
+
 	if (item->payload == NULL)
 		return batch->payload;
 	return DatumGetJsonbP(DirectFunctionCall2(jsonb_concat,
 											  JsonbPGetDatum(batch->payload),
-											  JsonbPGetDatum(item->payload)));
+											  JsonbPGetDatum(as_jsonb(own))));
 }
 
 /*
@@ -269,7 +281,7 @@ batch_forbidden_item(const Request *request, const text *pattern)
 
 	if (pattern == NULL || request->payload == NULL || is_erased(request->payload))
 		return -1;
-	it = JsonbIteratorInit(&whole_member(request->payload, "items")->root);
+	it = JsonbIteratorInit(whole_member(request->payload, "items").data);
 	while ((token = JsonbIteratorNext(&it, &item, true)) != WJB_DONE)
 	{
 		text	   *destination;
@@ -316,11 +328,6 @@ batch_destinations_allowed(const Request *request, const text *pattern)
 static Jsonb *
 whole_payload(Jsonb *payload, Jsonb *items)
 {
-	static const char *const names[] = {"items", "payload"};
-	Jsonb	   *members[2];
-	JsonbParseState *state = NULL;
-	int			i;
-
 	if (!JB_ROOT_IS_OBJECT(payload))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -333,31 +340,70 @@ whole_payload(Jsonb *payload, Jsonb *items)
 				 errmsg("items is not an array of 1 to %d items", MAX_ITEMS),
 				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "items")));
 
-	members[0] = items;
-	members[1] = payload;
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	for (i = 0; i < 2; i++)
-	{
-		JsonbValue	value;
-
-		value.type = jbvString;
-		value.val.string.val = (char *) names[i];
-		value.val.string.len = (int) strlen(names[i]);
-		pushJsonbValue(&state, WJB_KEY, &value);
-		value.type = jbvBinary;
-		value.val.binary.data = &members[i]->root;
-		value.val.binary.len = VARSIZE_ANY_EXHDR(members[i]);
-		pushJsonbValue(&state, WJB_VALUE, &value);
-	}
-	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+	return write_whole(items, payload);
 }
 
+/*
+ * The object is put together by hand, just as JsonbValueToJsonb() would: that
+ * unpacks a long list into a tree many times its size first.  Entries are two
+ * keys and two values; the first has an offset, the others lengths; a
+ * container begins aligned, and what that takes counts as its own.
+ */
 static Jsonb *
+write_whole(const Jsonb *items, const Jsonb *payload)
+{
+	static const char keys[] = "itemspayload";
+	uint32		items_len = VARSIZE(items) - VARHDRSZ;
+	uint32		payload_len = VARSIZE(payload) - VARHDRSZ;
+	uint32		padding = INTALIGN(items_len) - items_len;
+	uint32		header = sizeof(uint32) + 4 * sizeof(JEntry);
+	uint32		len = VARHDRSZ + header + 12 + items_len + padding + payload_len;
+	Jsonb	   *whole;
+	JEntry	   *entries;
+	char	   *data;
+
+	if (items_len + padding > JENTRY_OFFLENMASK - payload_len - 12)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("document is too large")));
+	whole = palloc0(len);
+	SET_VARSIZE(whole, len);
+	whole->root.header = 2 | JB_FOBJECT;
+	entries = whole->root.children;
+	entries[0] = JENTRY_ISSTRING | JENTRY_HAS_OFF | 5;
+	entries[1] = JENTRY_ISSTRING | 7;
+	entries[2] = JENTRY_ISCONTAINER | items_len;
+	entries[3] = JENTRY_ISCONTAINER | (padding + payload_len);
+	data = (char *) &entries[4];
+	memcpy(data, keys, 12);
+	memcpy(data + 12, &items->root, items_len);
+	memcpy(data + 12 + items_len + padding, &payload->root, payload_len);
+	return whole;
+}
+
+static Member
 whole_member(const Jsonb *whole, const char *name)
 {
 	JsonbValue	value;
+	Member		member;
 
 	if (getKeyJsonValueFromContainer((JsonbContainer *) &whole->root, name, (int) strlen(name), &value) == NULL)
 		elog(ERROR, "a batch's payload has no member \"%s\"", name);
+	member.data = value.val.binary.data;
+	member.len = value.val.binary.len;
+	return member;
+}
+
+/*
+ * A document of its own of it.
+ */
+static Jsonb *
+as_jsonb(Member member)
+{
+	JsonbValue	value;
+
+	value.type = jbvBinary;
+	value.val.binary.data = member.data;
+	value.val.binary.len = member.len;
 	return JsonbValueToJsonb(&value);
 }

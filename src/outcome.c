@@ -36,6 +36,7 @@ typedef struct Report
 	TimestampTz looked_at;		/* when a look began */
 	TimestampTz look_after;		/* another look is no use before; 0: no matter */
 	bool		looked;			/* it is one more look that proved nothing */
+	bool		locked;			/* by the subject's lock */
 	bool		human;			/* decide: somebody's word */
 	text	   *actor;
 	const char *reason;
@@ -65,6 +66,7 @@ static void judge_unknown(Report *report);
 static bool can_be_looked_up(const Report *report);
 static void append(Report *report, const char *kind);
 static void finish(Report *report, const char *status);
+static bool has_happened(const Intent *intent);
 static const char *evidence_code(const Jsonb *evidence);
 static void load_intent(Report *report, text *scope, text *intent_id);
 static const char *word_argument(FunctionCallInfo fcinfo, int arg, const char *what,
@@ -345,7 +347,7 @@ stop_everything(Report *report)
 	Intent	   *intent = &report->intent;
 	Work	   *work = &intent->work;
 
-	if (intent->outcome != NULL && strcmp(intent->outcome, "happened") == 0)
+	if (has_happened(intent))
 		return;
 	work->late_found = true;
 	if (!intent->open)
@@ -618,8 +620,17 @@ finish(Report *report, const char *status)
 	if (needs != NULL)
 		report->receipt.needs = needs;
 	report->receipt.attempt = report->attempt;
-	if (strcmp(status, "replayed") == 0)
-		report->receipt.receipt_id = 0;
+	if (strcmp(status, "replayed") != 0)
+		return;
+	report->receipt.receipt_id = 0;
+	if (report->locked)
+		ledger_unlock_subject(intent->request.scope, "intent", intent->request.intent_id);
+}
+
+static bool
+has_happened(const Intent *intent)
+{
+	return intent->outcome != NULL && strcmp(intent->outcome, "happened") == 0;
 }
 
 /*
@@ -641,16 +652,19 @@ evidence_code(const Jsonb *evidence)
 }
 
 /*
- * The intent, its worklist row locked.  It must be bound.
+ * The intent, its worklist row locked.  It must be bound.  What has happened
+ * never changes, and so needs no lock: a log that is read a second time must
+ * not fill the server's lock table.
  */
 static void
 load_intent(Report *report, text *scope, text *intent_id)
 {
 	(void) intent_lock(&report->intent, scope, intent_id);
-	if (report->intent.bound && !report->intent.open)
+	if (report->intent.bound && !report->intent.open && !has_happened(&report->intent))
 	{
 		/* no row to hold: what is off the list is held by the subject's lock */
 		ledger_lock_subject(scope, "intent", intent_id, true);
+		report->locked = true;
 		(void) intent_lock(&report->intent, scope, intent_id);
 	}
 	report->now = GetCurrentTimestamp();

@@ -367,7 +367,11 @@ done(Wish *wish, LedgerVisit *visit, FunctionCallInfo fcinfo, const char *status
 	if (needs != NULL)
 		receipt->needs = needs;
 	if (strcmp(status, "done") != 0)
+	{
+		/* nothing is written that the lock would have to guard */
 		receipt->receipt_id = 0;
+		ledger_unlock_subject(wish->scope, "intent", wish->intent_id);
+	}
 	datum = receipt_datum(fcinfo, receipt);
 	ledger_leave(visit);
 	return datum;

@@ -9,7 +9,7 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(new_server make_shop submit counts disagreements);
+our @EXPORT = qw(new_server make_shop submit counts disagreements peak_memory);
 
 # A started server.  Parameters as those of PostgreSQL::Test::Cluster's init.
 sub new_server
@@ -70,6 +70,14 @@ sub counts
 		SELECT (SELECT count(*) FROM extaction.fake_task_requests WHERE $where),
 		       (SELECT count(*) FROM extaction.fake_task_executions WHERE $where),
 		       (SELECT count(*) FROM extaction.fake_tasks WHERE $where)});
+}
+
+# The most memory that this backend ever had, in kB; 0 where the system does not tell.  Shared buffers that it touched are in it.
+sub peak_memory
+{
+	my ($pid) = @_;
+
+	return -r "/proc/$pid/status" && slurp_file("/proc/$pid/status") =~ /VmHWM:\s+(\d+) kB/ ? $1 : 0;
 }
 
 # What verify() has to say: '' is fine.

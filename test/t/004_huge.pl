@@ -17,14 +17,6 @@ make_shop($node, 'postgres');
 $node->safe_psql('postgres',
 	"CREATE TABLE huge AS SELECT request('huge', repeat('x', $megabytes << 20)) AS document, '' || repeat('[', $megabytes << 20) AS text");
 
-# The most memory that this backend ever had, in kB; 0 where the system does not tell.
-sub peak_memory
-{
-	my ($pid) = @_;
-
-	return -r "/proc/$pid/status" && slurp_file("/proc/$pid/status") =~ /VmHWM:\s+(\d+) kB/ ? $1 : 0;
-}
-
 my $session = $node->background_psql('postgres', on_error_stop => 0);
 my $pid = $session->query('SELECT pg_backend_pid()');
 $session->query("\\set VERBOSITY sqlstate");
