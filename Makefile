@@ -86,7 +86,8 @@ REGRESS = \
 	waking \
 	erasing \
 	states \
-	batch
+	batch \
+	mended
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \

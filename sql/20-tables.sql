@@ -84,6 +84,7 @@ COMMENT ON COLUMN extaction.actions.destination_pattern IS 'POSIX regular expres
 COMMENT ON COLUMN extaction.actions.approvals_required IS 'how many different identities must approve';
 COMMENT ON COLUMN extaction.actions.self_approval IS 'may the requester''s own approval count?';
 COMMENT ON COLUMN extaction.actions.approval_ttl IS 'how long an approval lasts if it does not say';
+COMMENT ON COLUMN extaction.actions.request_ttl IS 'how long a request may wait for somebody before sweep() withdraws it; NULL = for ever';
 COMMENT ON COLUMN extaction.actions.approval_ttl_max IS 'how long an approval may last at most; NULL = no cap';
 
 CREATE TABLE extaction.action_changes (

@@ -290,7 +290,7 @@ RETURNS bigint
 LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_sweep';
 REVOKE ALL ON FUNCTION extaction.sweep() FROM PUBLIC;
 COMMENT ON FUNCTION extaction.sweep() IS
-'Writes down which leases have ended (uncertain, never free); every claim does some of it. Answers how many. Worker.';
+'Writes down which leases have ended (uncertain, never free); every claim does some of it. Lets go on what the catalogue or the access had stopped and stops no more, and withdraws what has waited for longer than the action''s request_ttl: call it from time to time. Answers how many moved. Worker.';
 
 CREATE FUNCTION extaction.adopt(kind text, backup_taken_at timestamptz DEFAULT NULL, window_until timestamptz DEFAULT NULL)
 RETURNS text

@@ -93,7 +93,7 @@ CREATE VIEW extaction.folded_waiting WITH (security_barrier) AS
            coalesce(b.detail ->> 'requester', b.role), b.recorded_at, b.role, b."session_user", b.actor, b.due_at, NULL
     FROM (SELECT DISTINCT ON (e.scope, e.batch_id) e.*
           FROM extaction.events e
-          WHERE e.kind IN ('blocked', 'rejected') AND e.intent_id = ''
+          WHERE e.kind IN ('blocked', 'cancelled', 'rejected') AND e.intent_id = ''
             AND NOT (e.kind = 'blocked' AND e.detail ->> 'gate' = 'rejected')
           ORDER BY e.scope, e.batch_id, e.event_id DESC) b
     WHERE b.kind = 'blocked'

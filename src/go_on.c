@@ -32,6 +32,9 @@ static void bind(Request *request, Facts *facts, const Approval *approval,
 static int64 forget_answered(const Identity *identity);
 static int64 for_each(KeptQuery *query, const Identity *identity,
 					  bool (*go_on) (text *scope, text *kind, text *id, const Identity *identity));
+static bool load_waiting(Request *request, CandidateRef *candidate, Identity *requester,
+						 Order *order, text *scope, text *kind, text *id);
+static bool end_waiting(text *scope, text *kind, text *id, const Identity *identity);
 static bool mend_waiting(text *scope, text *kind, text *id, const Identity *identity);
 static bool mend_blocked(text *scope, text *kind, text *id, const Identity *identity);
 
@@ -149,12 +152,24 @@ go_on_blocked_items(const Request *batch, const Identity *identity)
 
 /*
  * What the catalogue or the access had stopped and stops no more, in the
- * scopes where the caller is a worker; how many moved.  A fake task goes on
- * only when its caller submits it again.
+ * scopes where the caller is a worker; and what has waited for too long ends.
+ * Answers how many moved.  A fake task goes on only when its caller submits it
+ * again.
  */
 int64
 go_on_mended(const Identity *identity)
 {
+	static KeptQuery late = {
+		"SELECT w.scope, w.kind, w.id FROM extaction.waiting w"
+		" JOIN extaction.requests r ON r.scope = w.scope AND r.request_digest = w.request_digest"
+		" JOIN extaction.actions a ON a.action = r.action"
+		" WHERE w.since + a.request_ttl <= clock_timestamp()"
+		"   AND NOT EXISTS (SELECT FROM extaction.intents i"
+		"                   WHERE w.kind = 'intent' AND i.scope = w.scope AND i.intent_id = w.id)"
+		"   AND " WORKS_IN_SQL("w.scope", "$1")
+		" ORDER BY w.since LIMIT $2",
+		false, 2, {OIDOID, INT8OID}, NULL
+	};
 	static KeptQuery waiting = {
 		"SELECT w.scope, w.kind, w.id FROM extaction.waiting w"
 		" JOIN extaction.requests r ON r.scope = w.scope AND r.request_digest = w.request_digest"
@@ -177,8 +192,8 @@ go_on_mended(const Identity *identity)
 		false, 2, {OIDOID, INT8OID}, NULL
 	};
 
-	return forget_answered(identity) + for_each(&waiting, identity, mend_waiting) +
-		for_each(&blocked, identity, mend_blocked);
+	return forget_answered(identity) + for_each(&late, identity, end_waiting) +
+		for_each(&waiting, identity, mend_waiting) + for_each(&blocked, identity, mend_blocked);
 }
 
 /*
@@ -236,10 +251,12 @@ for_each(KeptQuery *query, const Identity *identity,
 }
 
 /*
- * Somebody who is just deciding about it will ask the gates anyway.
+ * What waits under that name, its lock held.  False if nothing does, or if
+ * somebody is just deciding about it, who will ask the gates anyway.
  */
 static bool
-mend_waiting(text *scope, text *kind, text *id, const Identity *identity)
+load_waiting(Request *request, CandidateRef *candidate, Identity *requester, Order *order,
+			 text *scope, text *kind, text *id)
 {
 	static KeptQuery query = {
 		"SELECT request_digest FROM extaction.waiting WHERE scope = $1 AND kind = $2 AND id = $3",
@@ -247,13 +264,7 @@ mend_waiting(text *scope, text *kind, text *id, const Identity *identity)
 	};
 	QueryArgs	args = {0};
 	uint8		digest[DIGEST_LENGTH];
-	Request		request;
-	CandidateRef candidate;
-	Identity	requester;
-	Order		order;
-	Facts		facts;
 
-	(void) identity;
 	if (!ledger_try_lock_subject(scope, text_to_cstring(kind), id, true))
 		return false;
 	arg_text(&args, scope);
@@ -262,14 +273,47 @@ mend_waiting(text *scope, text *kind, text *id, const Identity *identity)
 	if (query_run_now(&query, &args) == 0)
 		return false;
 	got_digest(0, 1, digest);
-	if (!request_load(&request, &candidate, &requester, &order, scope, digest) ||
-		requester.name == NULL || is_task_request(request.payload))
+	return request_load(request, candidate, requester, order, scope, digest) &&
+		requester->name != NULL;
+}
+
+static bool
+mend_waiting(text *scope, text *kind, text *id, const Identity *identity)
+{
+	Request		request;
+	CandidateRef candidate;
+	Identity	requester;
+	Order		order;
+	Facts		facts;
+
+	(void) identity;
+	if (!load_waiting(&request, &candidate, &requester, &order, scope, kind, id) ||
+		is_task_request(request.payload))
 		return false;
 	facts_load(&facts, &request, text_to_cstring(request.action), &requester, NULL);
 	if (facts.bound)
 		return false;
 	(void) go_on_waiting(&request, &facts, &requester, &order);
 	return true;
+}
+
+/*
+ * Nobody has let it go on in time.  Submitted again, it waits anew.
+ */
+static bool
+end_waiting(text *scope, text *kind, text *id, const Identity *identity)
+{
+	Request		request;
+	CandidateRef candidate;
+	Identity	requester;
+	Order		order;
+	Receipt		event = NO_RECEIPT;
+
+	if (!load_waiting(&request, &candidate, &requester, &order, scope, kind, id))
+		return false;
+	event.detail = detail_words("reason", "it has waited for longer than the action's request_ttl", NULL);
+	ledger_append(&event, "cancelled", &request, identity);
+	return ledger_stop_waiting(scope, text_to_cstring(kind), id, NULL);
 }
 
 static bool

@@ -113,6 +113,8 @@ SELECT status, state FROM extaction.approve('decide', regress_decide_digest('a4'
 SET ROLE regress_decide_anna;
 SELECT status, state FROM extaction.approve_in_advance('decide', 'a5', 'decide_one', 'ok:1', '{"n": 1}');
 SELECT * FROM regress_decide_ask('a5', 'decide_one');
+SET ROLE regress_decide_bert;
+SELECT approvals, required, approved_by FROM extaction.pending_approvals WHERE intent_id = 'a5';
 SET ROLE regress_decide_program;
 -- but another program may use it
 SELECT * FROM regress_decide_ask('a5', 'decide_one');
