@@ -487,7 +487,7 @@ sweep(int64 max, const Identity *identity)
 		" UPDATE extaction.worklist w"
 		" SET state = 'uncertain', since = w.lease_until, due_at = w.lease_until, claim_id = NULL,"
 		"  claimed_by = NULL, handed_at = NULL, worker = NULL, claim_step = NULL, lease_until = NULL,"
-		"  last_code = 'lease_ended'"
+		"  last_code = CASE WHEN w.last_code IN ('mismatch', 'stored_failure') THEN w.last_code ELSE 'lease_ended' END"
 		" FROM ended e WHERE w.scope = e.scope AND w.intent_id = e.intent_id"
 		" RETURNING w.scope, w.intent_id, w.attempt)"
 		" INSERT INTO extaction.events (scope, intent_id, kind, attempt, request_digest, detail,"

@@ -13,138 +13,109 @@ INSERT INTO extaction.actions (action, provider, operation, self_approval, call_
 VALUES ('cases_pay', 'cases-pay', 'pay', true, '10 s'), ('cases_nolook', 'cases-nolook', 'pay', true, '10 s'), ('cases_start', 'cases-list', 'start', true, '10 s'),
        ('cases_comment', 'cases-nokey', 'comment', true, '10 s'), ('cases_weak', 'cases-weak', 'pay', true, '10 s');
 
--- One scope a case; what is asked for is approved already.
-CREATE FUNCTION regress_cases_ask(scope text, action text, intent_id text DEFAULT 'x', expires interval DEFAULT '1 day') RETURNS text
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM extaction.create_scope(scope);
-    PERFORM extaction.approve_in_advance(scope, intent_id, action, 'ada@example.org', '{"n": 1}', expires_at => clock_timestamp() + expires);
-    RETURN (SELECT r.status || ' ' || r.state FROM extaction.submit(scope, intent_id, action, 'ada@example.org', '{"n": 1}') r);
-END $$;
--- Claims in a scope: how many.
-CREATE FUNCTION regress_cases_claim(scope text, step text DEFAULT 'send', lease interval DEFAULT '1 min') RETURNS bigint
-LANGUAGE sql AS $$ SELECT claimed FROM extaction.claim('w', 10, $2, $3, scope => $1) $$;
--- An attempt's answer: status, state, next step, attempt.
-CREATE FUNCTION regress_cases_answer(scope text, attempt bigint, outcome text, code text DEFAULT NULL, retry_after interval DEFAULT NULL, intent_id text DEFAULT 'x',
-                                 OUT status text, OUT state text, OUT next_step text, OUT needs text)
-LANGUAGE sql AS $$
-    SELECT status, state, next_step, needs
-    FROM extaction.record_outcome($1, $6, $2, $3, CASE WHEN $4 IS NOT NULL THEN jsonb_build_object('code', $4) END, retry_after => $5)
-$$;
--- Where it stands.
-CREATE FUNCTION regress_cases_at(scope text, intent_id text DEFAULT 'x', OUT state text, OUT next_step text, OUT attempt bigint)
-LANGUAGE sql AS $$ SELECT state, next_step, attempt FROM extaction.find($1, $2) $$;
--- Time goes by for what is open in a scope.
-CREATE FUNCTION regress_cases_later(scope text, by interval) RETURNS void
-LANGUAGE sql AS $$
-    UPDATE extaction.worklist w SET due_at = due_at - $2, lease_until = lease_until - $2, first_sent_at = first_sent_at - $2,
-        quiet_from = quiet_from - $2, since = since - $2, answered_at = answered_at - $2, look_began_at = look_began_at - $2
-    WHERE w.scope = $1
-$$;
-
 --
 -- "Already in progress" is no refusal: uncertain, then look or resend
 --
-SELECT regress_cases_ask('cases 1', 'cases_pay'), regress_cases_claim('cases 1');
-SELECT * FROM regress_cases_answer('cases 1', 1, 'not_happened', 'in_progress');
-SELECT regress_cases_claim('cases 1'), regress_cases_claim('cases 1', 'look');
+SELECT story.ask('cases 1', 'cases_pay'), story.claim('cases 1');
+SELECT * FROM story.answer('cases 1', 1, 'not_happened', 'in_progress');
+SELECT story.claim('cases 1'), story.claim('cases 1', 'look');
 -- the same, where there is nothing to look with
-SELECT regress_cases_ask('cases 1b', 'cases_nolook'), regress_cases_claim('cases 1b');
-SELECT * FROM regress_cases_answer('cases 1b', 1, 'not_happened', 'in_progress');
+SELECT story.ask('cases 1b', 'cases_nolook'), story.claim('cases 1b');
+SELECT * FROM story.answer('cases 1b', 1, 'not_happened', 'in_progress');
 
 --
 -- "Parameter mismatch" on attempt 2, while attempt 1 had started the machine:
 -- no retry, no new key; a human, and todo says why
 --
-SELECT regress_cases_ask('cases 2', 'cases_start'), regress_cases_claim('cases 2');
+SELECT story.ask('cases 2', 'cases_start'), story.claim('cases 2');
 SELECT idempotency_key AS key FROM extaction.find('cases 2', 'x') \gset
-SELECT regress_cases_later('cases 2', '2 min'), regress_cases_claim('cases 2', 'resend');
-SELECT * FROM regress_cases_answer('cases 2', 2, 'not_happened', 'mismatch', '0');
-SELECT regress_cases_later('cases 2', '1 h'), regress_cases_claim('cases 2', 'resend'), regress_cases_claim('cases 2');
+SELECT story.later('cases 2', '2 min'), story.claim('cases 2', 'resend');
+SELECT * FROM story.answer('cases 2', 2, 'not_happened', 'mismatch', '0');
+SELECT story.later('cases 2', '1 h'), story.claim('cases 2', 'resend'), story.claim('cases 2');
 SELECT for_whom, state, next_step, needs FROM extaction.todo WHERE scope = 'cases 2';
 -- another answer of the same attempt does not make it forgotten
-SELECT * FROM regress_cases_answer('cases 2', 2, 'uncertain', 'timeout');
-SELECT * FROM regress_cases_answer('cases 2', 2, 'uncertain');
+SELECT * FROM story.answer('cases 2', 2, 'uncertain', 'timeout');
+SELECT * FROM story.answer('cases 2', 2, 'uncertain');
 SELECT idempotency_key = :'key' AS same_key FROM extaction.find('cases 2', 'x');
 
 --
 -- A 500 although the comment was created: one send only where there is no key
 --
-SELECT regress_cases_ask('cases 3', 'cases_comment'), regress_cases_claim('cases 3');
-SELECT * FROM regress_cases_answer('cases 3', 1, 'not_happened', '500', '0');
-SELECT regress_cases_later('cases 3', '1 day'), regress_cases_claim('cases 3'), regress_cases_claim('cases 3', 'resend');
+SELECT story.ask('cases 3', 'cases_comment'), story.claim('cases 3');
+SELECT * FROM story.answer('cases 3', 1, 'not_happened', '500', '0');
+SELECT story.later('cases 3', '1 day'), story.claim('cases 3'), story.claim('cases 3', 'resend');
 SELECT count(*) AS sends FROM extaction.timeline WHERE scope = 'cases 3' AND kind = 'sending';
 
 --
 -- 401 or 429 on attempt 2 after a lost attempt 1: still uncertain
 --
-SELECT regress_cases_ask('cases 4', 'cases_pay'), regress_cases_claim('cases 4');
-SELECT regress_cases_later('cases 4', '2 min'), regress_cases_claim('cases 4', 'resend');
-SELECT * FROM regress_cases_answer('cases 4', 2, 'not_happened', '429', '0');
-SELECT * FROM regress_cases_answer('cases 4', 2, 'not_happened', '401', '0');
+SELECT story.ask('cases 4', 'cases_pay'), story.claim('cases 4');
+SELECT story.later('cases 4', '2 min'), story.claim('cases 4', 'resend');
+SELECT * FROM story.answer('cases 4', 2, 'not_happened', '429', '0');
+SELECT * FROM story.answer('cases 4', 2, 'not_happened', '401', '0');
 
 --
 -- A provider stores failures and replays its 500 for a day: resends stop
 --
-SELECT regress_cases_ask('cases 5', 'cases_pay'), regress_cases_claim('cases 5');
-SELECT * FROM regress_cases_answer('cases 5', 1, 'uncertain', 'stored_failure');
-SELECT regress_cases_later('cases 5', '1 h'), regress_cases_claim('cases 5', 'resend');
-SELECT * FROM regress_cases_at('cases 5');
+SELECT story.ask('cases 5', 'cases_pay'), story.claim('cases 5');
+SELECT * FROM story.answer('cases 5', 1, 'uncertain', 'stored_failure');
+SELECT story.later('cases 5', '1 h'), story.claim('cases 5', 'resend');
+SELECT * FROM story.at('cases 5');
 
 --
 -- A lock ended by time-out: the right to look, not to send
 --
-SELECT regress_cases_ask('cases 6', 'cases_start'), regress_cases_claim('cases 6');
-SELECT regress_cases_later('cases 6', '2 min'), regress_cases_claim('cases 6');
+SELECT story.ask('cases 6', 'cases_start'), story.claim('cases 6');
+SELECT story.later('cases 6', '2 min'), story.claim('cases 6');
 SELECT state FROM extaction.find('cases 6', 'x');
 
 --
 -- A rescuer that updated by id alone: a late result is evidence, the outcome stays
 --
-SELECT regress_cases_ask('cases 7', 'cases_pay'), regress_cases_claim('cases 7');
-SELECT regress_cases_later('cases 7', '2 min'), regress_cases_claim('cases 7', 'resend');
-SELECT * FROM regress_cases_answer('cases 7', 2, 'happened', '200');
-SELECT * FROM regress_cases_answer('cases 7', 1, 'not_happened', '400');
-SELECT * FROM regress_cases_at('cases 7');
+SELECT story.ask('cases 7', 'cases_pay'), story.claim('cases 7');
+SELECT story.later('cases 7', '2 min'), story.claim('cases 7', 'resend');
+SELECT * FROM story.answer('cases 7', 2, 'happened', '200');
+SELECT * FROM story.answer('cases 7', 1, 'not_happened', '400');
+SELECT * FROM story.at('cases 7');
 SELECT kind, attempt FROM extaction.timeline WHERE scope = 'cases 7' AND kind IN ('happened', 'late_evidence', 'not_happened');
 
 --
 -- A new key at each try: the key depends on nothing that changes
 --
-SELECT regress_cases_ask('cases 8', 'cases_pay'), regress_cases_claim('cases 8');
+SELECT story.ask('cases 8', 'cases_pay'), story.claim('cases 8');
 SELECT idempotency_key AS key FROM extaction.find('cases 8', 'x') \gset
 SELECT status, idempotency_key = :'key' AS same_key FROM extaction.submit('cases 8', 'x', 'cases_pay', 'ada@example.org', '{"n": 1}');
-SELECT regress_cases_later('cases 8', '2 min'), regress_cases_claim('cases 8', 'resend');
+SELECT story.later('cases 8', '2 min'), story.claim('cases 8', 'resend');
 SELECT idempotency_key = :'key' AS same_key, attempt FROM extaction.find('cases 8', 'x');
 
 --
 -- A key used again after its retention: at 23 h 58 min of 24 h it is look, not resend
 --
-SELECT regress_cases_ask('cases 9', 'cases_pay', expires => '10 days'), regress_cases_claim('cases 9');
-SELECT regress_cases_later('cases 9', '23 h'), regress_cases_at('cases 9');
-SELECT regress_cases_later('cases 9', '58 min'), regress_cases_at('cases 9');
-SELECT regress_cases_claim('cases 9', 'resend');
+SELECT story.ask('cases 9', 'cases_pay', expires => '10 days'), story.claim('cases 9');
+SELECT story.later('cases 9', '23 h'), story.at('cases 9');
+SELECT story.later('cases 9', '58 min'), story.at('cases 9');
+SELECT story.claim('cases 9', 'resend');
 SELECT reason FROM extaction.next_step('cases 9', 'x');
 
 --
 -- A contract weakened between prepare and retry: the weaker one counts, the pinned one stays on record
 --
-SELECT regress_cases_ask('cases 10', 'cases_weak'), regress_cases_claim('cases 10');
-SELECT regress_cases_later('cases 10', '2 min'), regress_cases_at('cases 10');
+SELECT story.ask('cases 10', 'cases_weak'), story.claim('cases 10');
+SELECT story.later('cases 10', '2 min'), story.at('cases 10');
 INSERT INTO extaction.contracts (provider, operation, version, key_carrier, retention, on_expired, on_replay, on_mismatch,
     on_concurrent, stores_failures, proves_not_happened, lookup, absence_is_proof, lookup_lag, late_arrival_bound)
 VALUES ('cases-weak', 'pay', 2, 'header', '24 hours', 'executes', 'first_result', 'rejects', 'rejects', 'success', '{}', 'by_key', false, '0', '0');
-SELECT * FROM regress_cases_at('cases 10');
-SELECT regress_cases_claim('cases 10', 'resend');
+SELECT * FROM story.at('cases 10');
+SELECT story.claim('cases 10', 'resend');
 -- a refusal that only the older one lists proves nothing; nor does absence
-SELECT * FROM regress_cases_answer('cases 10', 1, 'not_happened', '400');
+SELECT * FROM story.answer('cases 10', 1, 'not_happened', '400');
 SELECT status, needs FROM extaction.record_lookup('cases 10', 'x', 'absent', '{}', looked_at => now());
 SELECT contract_version FROM extaction.intents WHERE scope = 'cases 10';
 
 --
 -- null sent where the approval had no such member: not equal
 --
-SELECT regress_cases_ask('cases 11', 'cases_pay');
+SELECT story.ask('cases 11', 'cases_pay');
 SELECT status, needs FROM extaction.submit('cases 11', 'x', 'cases_pay', 'ada@example.org', '{"n": 1, "due": null}');
 SELECT status FROM extaction.approve_in_advance('cases 11', 'y', 'cases_pay', 'ada@example.org', '{"n": 1}');
 SELECT status, gate FROM extaction.submit('cases 11', 'y', 'cases_pay', 'ada@example.org', '{"n": 1, "due": null}');
@@ -152,41 +123,41 @@ SELECT status, gate FROM extaction.submit('cases 11', 'y', 'cases_pay', 'ada@exa
 --
 -- Half a batch: ok, refused, lost; each on its own
 --
-SELECT regress_cases_ask('cases 12', 'cases_pay', i) FROM unnest('{m1,m2,m3}'::text[]) i;
-SELECT regress_cases_claim('cases 12');
-SELECT * FROM regress_cases_answer('cases 12', 1, 'happened', '200', intent_id => 'm1');
-SELECT * FROM regress_cases_answer('cases 12', 1, 'not_happened', '400', intent_id => 'm2');
-SELECT regress_cases_later('cases 12', '2 min');
+SELECT story.ask('cases 12', 'cases_pay', i) FROM unnest('{m1,m2,m3}'::text[]) i;
+SELECT story.claim('cases 12');
+SELECT * FROM story.answer('cases 12', 1, 'happened', '200', intent_id => 'm1');
+SELECT * FROM story.answer('cases 12', 1, 'not_happened', '400', intent_id => 'm2');
+SELECT story.later('cases 12', '2 min');
 SELECT intent_id, state FROM extaction.intent_status WHERE scope = 'cases 12' ORDER BY 1;
 
 --
 -- An empty look-up at once after the send, from an eventually consistent list
 --
-SELECT regress_cases_ask('cases 13', 'cases_start'), regress_cases_claim('cases 13');
-SELECT * FROM regress_cases_answer('cases 13', 1, 'uncertain', 'timeout');
-SELECT regress_cases_claim('cases 13', 'look');
+SELECT story.ask('cases 13', 'cases_start'), story.claim('cases 13');
+SELECT * FROM story.answer('cases 13', 1, 'uncertain', 'timeout');
+SELECT story.claim('cases 13', 'look');
 SELECT status, state, needs FROM extaction.record_lookup('cases 13', 'x', 'absent', '{"found": 0}');
 -- where absence is proof, after the quiet period: not_happened, prepared again under the same key
-SELECT regress_cases_ask('cases 13b', 'cases_pay'), regress_cases_claim('cases 13b');
-SELECT * FROM regress_cases_answer('cases 13b', 1, 'uncertain', 'timeout');
+SELECT story.ask('cases 13b', 'cases_pay'), story.claim('cases 13b');
+SELECT * FROM story.answer('cases 13b', 1, 'uncertain', 'timeout');
 SELECT idempotency_key AS key FROM extaction.find('cases 13b', 'x') \gset
-SELECT regress_cases_claim('cases 13b', 'look');
+SELECT story.claim('cases 13b', 'look');
 SELECT status, state, needs LIKE 'a look that begins after %' AS too_early FROM extaction.record_lookup('cases 13b', 'x', 'absent', '{"found": 0}');
-SELECT regress_cases_later('cases 13b', '12 min 1 s'), regress_cases_claim('cases 13b', 'look');
+SELECT story.later('cases 13b', '12 min 1 s'), story.claim('cases 13b', 'look');
 SELECT status, state, next_step, idempotency_key = :'key' AS same_key FROM extaction.record_lookup('cases 13b', 'x', 'absent', '{"found": 0}');
 SELECT kind FROM extaction.timeline WHERE scope = 'cases 13b' AND kind = 'not_happened';
 
 --
 -- Compensating something still uncertain: refused, with the reason
 --
-SELECT regress_cases_ask('cases 14', 'cases_pay'), regress_cases_claim('cases 14');
-SELECT * FROM regress_cases_answer('cases 14', 1, 'uncertain', 'timeout');
+SELECT story.ask('cases 14', 'cases_pay'), story.claim('cases 14');
+SELECT * FROM story.answer('cases 14', 1, 'uncertain', 'timeout');
 SELECT status, state, needs FROM extaction.compensate('cases 14', 'x', 'undo', 'cases_pay', 'ada@example.org', '{"undo": 1}', 'mistake');
 
 --
 -- Two processes of one name, one restarting inside its lease: 20 intents, 20 sends
 --
-SELECT count(regress_cases_ask('cases 15', 'cases_pay', 'i' || i)) FROM generate_series(1, 20) i;
+SELECT count(story.ask('cases 15', 'cases_pay', 'i' || i)) FROM generate_series(1, 20) i;
 SELECT claim_id AS one FROM extaction.claim('w', 10, lease => '1 min', scope => 'cases 15') \gset
 SELECT claim_id AS two FROM extaction.claim('w', 20, lease => '1 min', scope => 'cases 15') \gset
 CREATE TEMP TABLE regress_cases_sent (scope text, intent_id text);
@@ -201,38 +172,37 @@ SELECT count(*) AS sends, count(DISTINCT intent_id) AS intents FROM regress_case
 --
 -- A late "happened" of attempt 1, after a human said absent and attempt 2 is prepared
 --
-SELECT regress_cases_ask('cases 16', 'cases_pay'), regress_cases_claim('cases 16');
-SELECT regress_cases_later('cases 16', '20 min');
+SELECT story.ask('cases 16', 'cases_pay'), story.claim('cases 16');
+SELECT story.later('cases 16', '20 min');
 SELECT status, state FROM extaction.decide('cases 16', 'x', 'absent', 'I looked', now());
-SELECT * FROM regress_cases_answer('cases 16', 1, 'happened', '200');
-SELECT regress_cases_claim('cases 16'), regress_cases_claim('cases 16', 'resend');
+SELECT * FROM story.answer('cases 16', 1, 'happened', '200');
+SELECT story.claim('cases 16'), story.claim('cases 16', 'resend');
 SELECT for_whom, next_step, needs FROM extaction.todo WHERE scope = 'cases 16';
 SELECT status, state FROM extaction.decide('cases 16', 'x', 'found', 'it is there', evidence => '{"late": 1}');
 -- or already out: what is out stays out, and is the last
-SELECT regress_cases_ask('cases 17', 'cases_pay'), regress_cases_claim('cases 17');
-SELECT regress_cases_later('cases 17', '20 min');
+SELECT story.ask('cases 17', 'cases_pay'), story.claim('cases 17');
+SELECT story.later('cases 17', '20 min');
 SELECT status, state FROM extaction.decide('cases 17', 'x', 'absent', 'I looked', now());
-SELECT regress_cases_claim('cases 17');
-SELECT * FROM regress_cases_answer('cases 17', 1, 'happened', '200');
-SELECT regress_cases_later('cases 17', '20 min'), regress_cases_claim('cases 17'), regress_cases_claim('cases 17', 'resend');
+SELECT story.claim('cases 17');
+SELECT * FROM story.answer('cases 17', 1, 'happened', '200');
+SELECT story.later('cases 17', '20 min'), story.claim('cases 17'), story.claim('cases 17', 'resend');
 SELECT status, state FROM extaction.decide('cases 17', 'x', 'absent', 'I looked', now());
 -- or closed by then: it is on the list again
-SELECT regress_cases_ask('cases 18', 'cases_pay'), regress_cases_claim('cases 18');
-SELECT * FROM regress_cases_answer('cases 18', 1, 'not_happened', '400');
+SELECT story.ask('cases 18', 'cases_pay'), story.claim('cases 18');
+SELECT * FROM story.answer('cases 18', 1, 'not_happened', '400');
 SELECT status, state FROM extaction.retry('cases 18', 'x', 'again');
-SELECT regress_cases_claim('cases 18');
-SELECT * FROM regress_cases_answer('cases 18', 2, 'not_happened', '400');
-SELECT * FROM regress_cases_answer('cases 18', 1, 'happened', '200');
+SELECT story.claim('cases 18');
+SELECT * FROM story.answer('cases 18', 2, 'not_happened', '400');
+SELECT * FROM story.answer('cases 18', 1, 'happened', '200');
 SELECT for_whom, state, next_step FROM extaction.todo WHERE scope = 'cases 18';
 -- given up again, the late word still counts: absence is not taken
 SELECT status, state FROM extaction.abandon('cases 18', 'x', 'enough');
 SELECT status, state FROM extaction.decide('cases 18', 'x', 'absent', 'I looked', now() - interval '1 s');
-SELECT * FROM regress_cases_answer('cases 18', 2, 'not_happened', 'never_sent');
+SELECT * FROM story.answer('cases 18', 2, 'not_happened', 'never_sent');
 SELECT state FROM extaction.find('cases 18', 'x');
 
 -- the facts agree with each other
 SELECT * FROM extaction.verify();
 
 DROP TABLE regress_cases_sent;
-DROP FUNCTION regress_cases_ask, regress_cases_claim, regress_cases_answer, regress_cases_at, regress_cases_later;
 DELETE FROM extaction.actions WHERE action LIKE 'cases\_%';

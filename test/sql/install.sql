@@ -205,3 +205,41 @@ BEGIN
     END LOOP;
     RETURN 'has passed';
 END $$;
+
+--
+-- What is shared by the tests about going out and coming back: one scope a
+-- case, intents of the same content
+--
+
+-- asks for what is approved already
+CREATE FUNCTION story.ask(scope text, action text, intent_id text DEFAULT 'x', expires interval DEFAULT '1 day') RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM extaction.create_scope(scope);
+    PERFORM extaction.approve_in_advance(scope, intent_id, action, 'ada@example.org', '{"n": 1}', expires_at => clock_timestamp() + expires);
+    RETURN (SELECT r.status || ' ' || r.state FROM extaction.submit(scope, intent_id, action, 'ada@example.org', '{"n": 1}') r);
+END $$;
+
+-- claims in a scope: how many
+CREATE FUNCTION story.claim(scope text, step text DEFAULT 'send', lease interval DEFAULT '1 min') RETURNS bigint
+LANGUAGE sql AS $$ SELECT claimed FROM extaction.claim('w', 10, $2, $3, scope => $1) $$;
+
+-- an attempt's answer
+CREATE FUNCTION story.answer(scope text, attempt bigint, outcome text, code text DEFAULT NULL, retry_after interval DEFAULT NULL, intent_id text DEFAULT 'x',
+                             OUT status text, OUT state text, OUT next_step text, OUT needs text)
+LANGUAGE sql AS $$
+    SELECT status, state, next_step, needs
+    FROM extaction.record_outcome($1, $6, $2, $3, CASE WHEN $4 IS NOT NULL THEN jsonb_build_object('code', $4) END, retry_after => $5)
+$$;
+
+-- where it stands
+CREATE FUNCTION story.at(scope text, intent_id text DEFAULT 'x', OUT state text, OUT next_step text, OUT attempt bigint)
+LANGUAGE sql AS $$ SELECT state, next_step, attempt FROM extaction.find($1, $2) $$;
+
+-- time goes by for what is open in a scope
+CREATE FUNCTION story.later(scope text, by interval) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE extaction.worklist w SET due_at = due_at - $2, lease_until = lease_until - $2, first_sent_at = first_sent_at - $2,
+        quiet_from = quiet_from - $2, since = since - $2, answered_at = answered_at - $2, look_began_at = look_began_at - $2
+    WHERE w.scope = $1
+$$;
