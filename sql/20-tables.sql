@@ -291,6 +291,10 @@ CREATE TABLE extaction.events (
 COMMENT ON TABLE extaction.events IS
 'What happened to an intent after it was prepared, and what was refused; appended, never changed. intent_id is '''' where a fact concerns a batch only. The view timeline shows intents and events together.';
 
+-- An intent may have been asked for again any number of times: what settled it, or forbade it, is found without walking those.
+CREATE INDEX events_verdicts ON extaction.events (scope, intent_id, event_id)
+    WHERE kind IN ('happened', 'not_happened', 'uncertain', 'cancelled', 'late_evidence', 'rejected');
+
 CREATE SEQUENCE extaction.claim_id_seq;
 COMMENT ON SEQUENCE extaction.claim_id_seq IS 'Numbers the tickets that claim gives out.';
 

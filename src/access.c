@@ -33,6 +33,7 @@ static text *quoted_if_odd(const text *name);
 static bool ask_access(const Identity *identity, const text *scope,
 					   const char *capabilities, bool now, bool *vouching);
 static uint64 *known_submitter(const Identity *identity, const text *scope, uint64 *hash);
+static bool is_among(const text *word, const char *list);
 static bool scope_exists(const text *scope);
 pg_noreturn static void deny_access(const Identity *identity, const text *scope,
 						const char *capabilities);
@@ -136,24 +137,74 @@ ask_access(const Identity *identity, const text *scope,
 		   const char *capabilities, bool now, bool *vouching)
 {
 	static KeptQuery query = {
-		"SELECT " ACCESS_SQL("$1", "$2", "$3"),
-		true, 3, {OIDOID, TEXTOID, TEXTOID}, NULL
+		"SELECT " ACCESS_SQL("$1", "$2"), true, 2, {OIDOID, TEXTOID}, NULL
 	};
 	static KeptQuery query_now = {
-		"SELECT " ACCESS_SQL("$1", "$2", "$3"),
-		false, 3, {OIDOID, TEXTOID, TEXTOID}, NULL
+		"SELECT " ACCESS_SQL("$1", "$2"), false, 2, {OIDOID, TEXTOID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_oid(&args, identity->role);
 	arg_text(&args, scope);
-	arg_cstring(&args, capabilities);
 	if (now)
 		(void) query_run_now(&query_now, &args);
 	else
 		(void) query_run(&query, &args);
-	*vouching = got_bool(0, 1);
-	return !got_null(0, 1);
+	return access_judge(0, 1, capabilities, vouching);
+}
+
+/*
+ * What the grants that ACCESS_SQL has found amount to.  A role's own grants
+ * decide over those it inherits.
+ */
+bool
+access_judge(int row, int column, const char *capabilities, bool *vouching)
+{
+	int			count;
+	GotRow	   *grants = got_rows(row, column, &count);
+	bool		allowed = false;
+	bool		own = false;
+	bool		own_vouches = false;
+	bool		all_vouch = true;
+	int			i;
+
+	for (i = 0; i < count; i++)
+	{
+		bool		vouches = row_bool(&grants[i], 3);
+
+		if (row_bool(&grants[i], 1))
+		{
+			own = true;
+			own_vouches |= vouches;
+		}
+		if (is_among(row_text(&grants[i], 2), capabilities))
+		{
+			allowed = true;
+			all_vouch &= vouches;
+		}
+	}
+	*vouching = allowed && (own ? own_vouches : all_vouch);
+	return allowed;
+}
+
+/*
+ * Is a word one of a list with commas?
+ */
+static bool
+is_among(const text *word, const char *list)
+{
+	size_t		len = VARSIZE_ANY_EXHDR(word);
+
+	for (;;)
+	{
+		size_t		item = strcspn(list, ",");
+
+		if (item == len && memcmp(list, VARDATA_ANY(word), len) == 0)
+			return true;
+		if (list[item] == '\0')
+			return false;
+		list += item + 1;
+	}
 }
 
 /*

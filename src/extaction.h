@@ -147,6 +147,15 @@ typedef enum Redaction
 	REDACT_DONE
 } Redaction;
 
+/* A row within a result: its members, which count from 1. */
+#define ROW_MAX_MEMBERS 8
+typedef struct GotRow
+{
+	int			count;
+	Datum		values[ROW_MAX_MEMBERS];
+	bool		nulls[ROW_MAX_MEMBERS];
+} GotRow;
+
 /*
  * Who acts.  "name" is what gates compare: the role, or role:actor if the
  * role vouches for many people.  Otherwise actor is a claim, recorded only.
@@ -237,7 +246,6 @@ typedef struct Facts
 	bool		bound;
 	uint8		bound_digest[DIGEST_LENGTH];
 	pg_uuid_t	idempotency_key;
-	text	   *provider_ref;
 	text	   *requester;		/* who asked for what is bound or waits */
 	/* what waits under its name, if anything does */
 	bool		waits;
@@ -516,6 +524,13 @@ extern TimestampTz got_timestamptz(int row, int column);
 extern void got_digest(int row, int column, uint8 *digest);
 extern void got_uuid(int row, int column, pg_uuid_t *value);
 extern Jsonb *got_jsonb(int row, int column);
+extern bool got_row(int row, int column, GotRow *members);
+extern GotRow *got_rows(int row, int column, int *count);
+extern bool row_bool(const GotRow *row, int member);
+extern text *row_text(const GotRow *row, int member);
+extern int64 row_int8(const GotRow *row, int member);
+extern void row_digest(const GotRow *row, int member, uint8 *digest);
+extern void row_uuid(const GotRow *row, int member, pg_uuid_t *value);
 extern char *got_word(int row, int column);
 extern Interval got_interval(int row, int column);
 extern void arg_contract(QueryArgs *args, bool known, int64 version,
@@ -535,17 +550,18 @@ extern void access_require_member(const Identity *identity, const text *scope);
 extern bool access_expected(const Identity *identity, const text *scope);
 extern void access_forget(const Identity *identity, const text *scope);
 
-/* The SQL expression that access.c and facts.c ask with, of two parameters. */
-#define ACCESS_SQL(role, scope, capabilities) \
-	"(SELECT CASE WHEN NOT bool_or(m.capability = ANY (string_to_array(" capabilities ", ','))) THEN NULL" \
-	"             WHEN bool_or(m.member = " role ")" \
-	"             THEN bool_or(m.vouches_for IS NOT NULL) FILTER (WHERE m.member = " role ")" \
-	"             ELSE bool_and(m.vouches_for IS NOT NULL)" \
-	"                  FILTER (WHERE m.capability = ANY (string_to_array(" capabilities ", ','))) END" \
+/*
+ * The SQL expression that access.c and facts.c ask with, of two parameters:
+ * the grants in a scope that count for a role.  access_judge() says what they
+ * amount to.
+ */
+#define ACCESS_SQL(role, scope) \
+	"ARRAY(SELECT ROW(m.member = " role ", m.capability, m.vouches_for IS NOT NULL)" \
 	" FROM extaction.scope_members m" \
 	" WHERE m.scope = " scope \
 	"   AND pg_get_userbyid(m.member::oid) = m.member_name" \
 	"   AND pg_has_role(" role ", m.member::oid, 'USAGE'))"
+extern bool access_judge(int row, int column, const char *capabilities, bool *vouching);
 
 /*
  * Is the role a worker in the scope?  IS TRUE keeps the planner from making a

@@ -29,57 +29,48 @@ static void check_own_snapshot(const Request *request);
 /* The columns of the statement in facts_load(), in order. */
 enum
 {
-	COL_VOUCHING = 1,
-	COL_CANDIDATE_REVISION,
-	COL_CANDIDATE_DIGEST,
-	COL_CANDIDATE_SOURCE,
-	COL_CANDIDATE_SOURCE_VERSION,
+	COL_ACCESS = 1,
+	COL_CANDIDATE,
 	COL_SOURCE_VERSION,
-	COL_BOUND_DIGEST,
-	COL_KEY,
-	COL_PROVIDER_REF,
-	COL_REQUESTER,
-	COL_WAITING_DIGEST,
-	COL_WAITING_GATE,
+	COL_BOUND,
+	COL_WAITING,
 	COL_REJECTED,
 	COL_APPROVAL_ID,
 	COL_APPROVAL_DIGEST,
 	COL_APPROVER,
 	COL_APPROVAL_CAPABILITY,
 	COL_EXPIRES_AT,
-	COL_REVOKED,
 	COL_REVOKED_REASON,
 	COL_APPROVAL_EVENT
 };
 
 /*
- * The statement.  Joins cost even where they find nothing, so those for a
- * candidate or a batch are only there if the request has one.
+ * The statement.  Every level of a join passes on all columns below it, and
+ * that costs more than the scans; so each table is asked by a subquery of its
+ * own that returns one value, a row if need be.  What a request does not have
+ * is not asked for.
  */
-#define FACTS_SQL(candidate_columns, batch_digest, joins) \
-	"SELECT " ACCESS_SQL("$3", "$1", "'submitter,owner'") ", " \
-	candidate_columns "," \
-	" coalesce(i.request_digest, " batch_digest "), i.idempotency_key," \
-	" (SELECT e.detail ->> 'provider_ref' FROM extaction.events e" \
-	"  WHERE i.scope IS NOT NULL AND e.scope = $1 AND e.intent_id = $2 AND e.kind = 'happened'" \
-	"  ORDER BY e.event_id DESC LIMIT 1)," \
-	" coalesce(i.requester, w.requester)," \
-	" w.request_digest, w.gate," \
+#define FACTS_SQL(candidate, source_version, bound) \
+	"SELECT " ACCESS_SQL("$3", "$1") ", " \
+	candidate ", " source_version ", " bound "," \
+	" (SELECT ROW(w.request_digest, w.gate, w.requester) FROM extaction.waiting w" \
+	"  WHERE w.scope = $1 AND w.kind = $6 AND w.id = $9)," \
 	" (SELECT e.detail ->> 'reason' FROM extaction.events e" \
-	"  WHERE e.scope = $1 AND e.intent_id = CASE $7 WHEN 'batch' THEN '' ELSE $8 END" \
-	"    AND e.kind = 'rejected' AND e.request_digest = $6 ORDER BY e.event_id DESC LIMIT 1)," \
+	"  WHERE e.scope = $1 AND e.intent_id = CASE $6 WHEN 'batch' THEN '' ELSE $9 END" \
+	"    AND e.kind = 'rejected' AND e.request_digest = $7 ORDER BY e.event_id DESC LIMIT 1)," \
 	" p.approval_id, p.request_digest, p.approver, p.capability," \
-	" CASE WHEN p.epoch = $9 THEN p.expires_at ELSE '-infinity' END," \
-	" r.approval_id IS NOT NULL, r.reason, p.event_id" \
+	" CASE WHEN p.epoch = $8 THEN p.expires_at ELSE '-infinity' END," \
+	" (SELECT r.reason FROM extaction.revocations r WHERE r.scope = $1 AND r.approval_id = p.approval_id)," \
+	" p.event_id" \
 	" FROM (SELECT 1) AS always" \
-	" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2" \
-	joins \
-	" LEFT JOIN extaction.waiting w ON w.scope = $1 AND w.kind = $7 AND w.id = $8" \
-	" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $7 AND p.id = $8" \
-	" LEFT JOIN extaction.revocations r ON r.scope = $1 AND r.approval_id = p.approval_id"
+	" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $6 AND p.id = $9"
+
+#define BOUND_INTENT \
+	"(SELECT ROW(i.request_digest, i.requester, i.idempotency_key) FROM extaction.intents i" \
+	" WHERE i.scope = $1 AND i.intent_id = $2)"
 
 #define FACTS_ARGS \
-	false, 9, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTOID, INT8OID}, NULL
+	false, 9, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, INT8OID, TEXTOID}, NULL
 
 /*
  * Loads the facts; a row per approval of the intent, or one without.
@@ -91,22 +82,20 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 		   const Identity *identity, const text *approval_id)
 {
 	static KeptQuery plain = {
-		FACTS_SQL("NULL::bigint, NULL::bytea, NULL::text, NULL::text, NULL::text", "NULL", ""),
-		FACTS_ARGS
+		FACTS_SQL("NULL", "NULL", BOUND_INTENT), FACTS_ARGS
 	};
 	static KeptQuery with_candidate = {
-		FACTS_SQL("c.revision, c.digest, c.source_id, c.source_version, s.source_version", "NULL",
-				  " LEFT JOIN LATERAL (SELECT c.* FROM extaction.candidates c"
-				  "                    WHERE c.scope = $1 AND c.candidate_id = $4"
-				  "                    ORDER BY c.revision DESC LIMIT 1) c ON true"
-				  " LEFT JOIN LATERAL (SELECT s.* FROM extaction.sources s"
-				  "                    WHERE s.scope = $1 AND s.source_id = $5"
-				  "                    ORDER BY s.event_id DESC LIMIT 1) s ON true"),
+		FACTS_SQL("(SELECT ROW(c.revision, c.digest, c.source_id, c.source_version) FROM extaction.candidates c"
+				  " WHERE c.scope = $1 AND c.candidate_id = $4 ORDER BY c.revision DESC LIMIT 1)",
+				  "(SELECT s.source_version FROM extaction.sources s"
+				  " WHERE s.scope = $1 AND s.source_id = $5 ORDER BY s.event_id DESC LIMIT 1)",
+				  BOUND_INTENT),
 		FACTS_ARGS
 	};
 	static KeptQuery of_batch = {
-		FACTS_SQL("NULL::bigint, NULL::bytea, NULL::text, NULL::text, NULL::text", "b.request_digest",
-				  " LEFT JOIN extaction.batches b ON b.scope = $1 AND b.batch_id = $8"),
+		FACTS_SQL("NULL", "NULL",
+				  "(SELECT ROW(b.request_digest) FROM extaction.batches b"
+				  " WHERE b.scope = $1 AND b.batch_id = $9)"),
 		FACTS_ARGS
 	};
 	const Catalogue *catalogue = catalogue_get(catalogue_action);
@@ -118,10 +107,10 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 	arg_oid(&args, identity->role);
 	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
 	arg_text(&args, request->candidate ? request->candidate->source_id : NULL);
-	arg_digest(&args, subject_digest(request));
 	arg_cstring(&args, subject_kind(request));
-	arg_text(&args, subject_id(request));
+	arg_digest(&args, subject_digest(request));
 	arg_int8(&args, catalogue->epoch);
+	arg_text(&args, subject_id(request));
 
 	memset(facts, 0, sizeof(Facts));
 	copy_catalogue(facts, catalogue);
@@ -205,28 +194,35 @@ compare_approvals(const void *a, const void *b)
 static void
 read_present(Facts *facts)
 {
-	facts->may_submit = !got_null(0, COL_VOUCHING);
-	facts->vouching = got_bool(0, COL_VOUCHING);
-	facts->candidate.known = !got_null(0, COL_CANDIDATE_REVISION);
+	GotRow		row;
+
+	facts->may_submit = access_judge(0, COL_ACCESS, "submitter,owner", &facts->vouching);
+	facts->candidate.known = got_row(0, COL_CANDIDATE, &row);
 	if (facts->candidate.known)
 	{
-		facts->candidate.revision = got_int8(0, COL_CANDIDATE_REVISION);
-		got_digest(0, COL_CANDIDATE_DIGEST, facts->candidate.digest);
-		facts->candidate.source_id = got_text(0, COL_CANDIDATE_SOURCE);
-		facts->candidate.source_version = got_text(0, COL_CANDIDATE_SOURCE_VERSION);
+		facts->candidate.revision = row_int8(&row, 1);
+		row_digest(&row, 2, facts->candidate.digest);
+		facts->candidate.source_id = row_text(&row, 3);
+		facts->candidate.source_version = row_text(&row, 4);
 	}
 	facts->source_version = got_text(0, COL_SOURCE_VERSION);
-	facts->bound = !got_null(0, COL_BOUND_DIGEST);
-	if (facts->bound)
-		got_digest(0, COL_BOUND_DIGEST, facts->bound_digest);
-	if (!got_null(0, COL_KEY))
-		got_uuid(0, COL_KEY, &facts->idempotency_key);
-	facts->provider_ref = got_text(0, COL_PROVIDER_REF);
-	facts->requester = got_text(0, COL_REQUESTER);
-	facts->waits = !got_null(0, COL_WAITING_DIGEST);
+	facts->waits = got_row(0, COL_WAITING, &row);
 	if (facts->waits)
-		got_digest(0, COL_WAITING_DIGEST, facts->waiting_digest);
-	facts->waiting_gate = got_text(0, COL_WAITING_GATE);
+	{
+		row_digest(&row, 1, facts->waiting_digest);
+		facts->waiting_gate = row_text(&row, 2);
+		facts->requester = row_text(&row, 3);
+	}
+	facts->bound = got_row(0, COL_BOUND, &row);
+	if (facts->bound)
+	{
+		row_digest(&row, 1, facts->bound_digest);
+		if (row.count > 1)
+		{
+			facts->requester = row_text(&row, 2);
+			row_uuid(&row, 3, &facts->idempotency_key);
+		}
+	}
 	facts->rejected = got_text(0, COL_REJECTED);
 }
 
@@ -237,8 +233,8 @@ read_approval(Approval *approval, int row, const Request *request)
 	approval->approver = got_text(row, COL_APPROVER);
 	approval->capability = got_text(row, COL_APPROVAL_CAPABILITY);
 	approval->expires_at = got_timestamptz(row, COL_EXPIRES_AT);
-	approval->revoked = got_bool(row, COL_REVOKED);
 	approval->revoked_reason = got_text(row, COL_REVOKED_REASON);
+	approval->revoked = approval->revoked_reason != NULL;
 	approval->event_id = got_int8(row, COL_APPROVAL_EVENT);
 	got_digest(row, COL_APPROVAL_DIGEST, approval->digest);
 	approval->same_request = memcmp(approval->digest, subject_digest(request), DIGEST_LENGTH) == 0;

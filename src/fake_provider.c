@@ -39,6 +39,7 @@ static void refuse(Trip *trip);
 static void create(Trip *trip);
 static void answer_bound(Trip *trip);
 static text *next_task_id(void);
+static text *first_task_id(const Request *request);
 static void provider_receive(const Request *request, const TaskRequest *task,
 							 const pg_uuid_t *key, const char *answer,
 							 const text *task_id);
@@ -185,6 +186,25 @@ next_task_id(void)
 }
 
 /*
+ * What the first call of the intent was answered.
+ */
+static text *
+first_task_id(const Request *request)
+{
+	static KeptQuery query = {
+		"SELECT e.detail ->> 'provider_ref' FROM extaction.events e"
+		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = 'happened'"
+		" ORDER BY e.event_id LIMIT 1",
+		false, 2, {TEXTOID, TEXTOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_text(&args, request->scope);
+	arg_text(&args, request->intent_id);
+	return query_run_now(&query, &args) == 1 ? got_text(0, 1) : NULL;
+}
+
+/*
  * The intent is bound.  The same content is a replay, other content is a
  * conflict, whose caller learns nothing of the first.
  */
@@ -204,8 +224,8 @@ answer_bound(Trip *trip)
 	{
 		receipt->attempt = 1;
 		receipt->idempotency_key = &facts->idempotency_key;
-		receipt->provider_ref = facts->provider_ref;
-		receipt->detail = detail_evidence(NULL, facts->provider_ref, NULL, NULL);
+		receipt->provider_ref = first_task_id(&trip->request);
+		receipt->detail = detail_evidence(NULL, receipt->provider_ref, NULL, NULL);
 	}
 	else
 		receipt->needs = "another intent_id: this one is bound to another content for ever";

@@ -231,6 +231,7 @@ said_before(const Report *report, const char *kind)
 	static KeptQuery query = {
 		"SELECT FROM extaction.events e"
 		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = $3 AND e.attempt = $4"
+		"   AND e.kind IN ('happened', 'not_happened', 'uncertain', 'late_evidence')"
 		"   AND e.detail ->> 'outcome' = $5"
 		"   AND ((e.detail -> 'evidence') IS NOT DISTINCT FROM $6"
 		/* of erased evidence only the code is left to compare */

@@ -195,18 +195,19 @@ check_known(JsonbContainer *object, const Member *members, int nmembers,
 static void
 check_member(JsonbContainer *object, const Member *member, const char *parent)
 {
-	char	   *path = path_of(parent, member->name, (int) strlen(member->name));
+	int			len = (int) strlen(member->name);
 	JsonbValue	value;
 	const char *fault;
 
-	if (getKeyJsonValueFromContainer(object, member->name,
-									 (int) strlen(member->name), &value) == NULL)
-		refuse(path, "This member is missing.");
-	fault = member_fault(member, &value);
+	if (getKeyJsonValueFromContainer(object, member->name, len, &value) != NULL)
+		fault = member_fault(member, &value);
+	else
+		fault = "This member is missing.";
 	if (fault != NULL)
-		refuse(path, fault);
+		refuse(path_of(parent, member->name, len), fault);
 	if (member->members != NULL)
-		check_object(value.val.binary.data, member->members, member->nmembers, path);
+		check_object(value.val.binary.data, member->members, member->nmembers,
+					 path_of(parent, member->name, len));
 }
 
 /*
