@@ -6,6 +6,7 @@
 #   make model          every configuration of the model of the protocol
 #   make bench          the benchmarks; ARGS="..." goes to bench/run
 #   make soak           random verbs and random kills, for SECONDS=600 or ROUNDS=...
+#   make bench-growth   the same with a long history; ARGS="..." goes to bench/growth
 #
 #   make                build for the PostgreSQL that PG_CONFIG belongs to
 #   make install        install there
@@ -53,6 +54,7 @@ OBJS = \
 	src/batch.o \
 	src/batch_items.o \
 	src/go_on.o \
+	src/mark.o \
 	src/dispatch.o \
 	src/ticket.o \
 	src/outcome.o \
@@ -162,7 +164,7 @@ $(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h src/batch.h
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)
 	cat $^ >$@
 
-.PHONY: check-lists installcheck-pgtap test soak demo demo-campaign model bench
+.PHONY: check-lists installcheck-pgtap test soak demo demo-campaign model bench bench-growth
 
 # A test that is in no list above would never run.
 UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
@@ -215,3 +217,7 @@ model:
 bench:
 	@dev/install-packages
 	@dev/with-server bench/run $(ARGS)
+
+bench-growth:
+	@dev/install-packages
+	@dev/with-server -o shared_preload_libraries=pg_stat_statements bench/growth $(ARGS)

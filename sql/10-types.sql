@@ -112,10 +112,12 @@ COMMENT ON TYPE extaction.envelope IS
 CREATE TYPE extaction.step AS (
     step   text,
     reason text,
-    due_at timestamptz
+    due_at timestamptz,
+    gate   text,
+    needs  text
 );
 COMMENT ON TYPE extaction.step IS
-'Answer to next_step: approve, send, wait, resend, look, human or done; why; and when (NULL = at once, or nothing to wait for).';
+'Answer to next_step: approve, send, wait, resend, look, human or done; why; and when (NULL = at once, or nothing to wait for). gate, needs: what stops it, if it is blocked or waits, or would stop it from being sent again.';
 
 CREATE TYPE extaction.batch_receipt AS (
     status         text,

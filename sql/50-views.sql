@@ -116,20 +116,22 @@ CREATE VIEW extaction.pending_approvals WITH (security_barrier) AS
 COMMENT ON VIEW extaction.pending_approvals IS
 'What waits for the current role''s approval, dangerous first: everything that the digest covers, and what to know before saying yes. Without what the role itself asked for (unless the action allows that) or has already approved.';
 
+-- next_step is the dear part, so it comes after the sort: LIMIT 100 asks for it a hundred times.
 CREATE VIEW extaction.todo WITH (security_barrier) AS
-    SELECT t.*
-    FROM (SELECT w.scope, w.intent_id, i.batch_id,
-                 CASE WHEN w.state = 'sending' THEN 'uncertain' ELSE w.state END AS state,
-                 CASE WHEN w.state = 'blocked' THEN g.who_can_fix WHEN n.step = 'human' THEN 'approver' ELSE 'worker' END AS for_whom,
-                 i.action, nullif(i.destination, '') AS destination, coalesce(w.gate, b.gate) AS gate,
-                 coalesce(w.needs, b.detail, n.reason) AS needs, n.step AS next_step, w.since, w.attempt,
+    SELECT t.scope, t.intent_id, t.batch_id, t.state,
+           coalesce(t.for_whom, CASE n.step WHEN 'human' THEN 'approver' ELSE 'worker' END) AS for_whom,
+           t.action, t.destination, coalesce(t.gate, n.gate) AS gate, coalesce(t.needs, n.needs, n.reason) AS needs,
+           coalesce(t.next_step, n.step) AS next_step, t.since, t.attempt, t.request_digest, t.batch_items, t.sample
+    FROM (SELECT u.state <> 'uncertain' AS later, u.* FROM (
+          SELECT w.scope, w.intent_id, i.batch_id,
+                 CASE w.state WHEN 'blocked' THEN 'blocked' ELSE 'uncertain' END AS state, g.who_can_fix AS for_whom,
+                 i.action, nullif(i.destination, '') AS destination, w.gate, w.needs,
+                 CASE WHEN w.state <> 'blocked' THEN NULL WHEN g.who_can_fix = 'approver' THEN 'approve' ELSE 'human' END AS next_step,
+                 w.since, w.attempt,
                  encode(i.request_digest, 'hex') AS request_digest, NULL::bigint AS batch_items, NULL::jsonb AS sample
           FROM extaction.worklist w
           JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.intent_id
           LEFT JOIN extaction.gates g ON g.gate = w.gate
-          CROSS JOIN LATERAL extaction.next_step(w.scope, w.intent_id) n
-          LEFT JOIN LATERAL (SELECT c.gate, c.detail FROM extaction.check_gates(w.scope, w.intent_id) c
-                             WHERE w.state <> 'blocked' AND NOT c.passes LIMIT 1) b ON true
           WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
             AND (w.state IN ('uncertain', 'blocked') OR (w.state = 'sending' AND w.lease_until <= clock_timestamp()))
           UNION ALL
@@ -142,8 +144,10 @@ CREATE VIEW extaction.todo WITH (security_barrier) AS
           FROM extaction.waiting w
           JOIN extaction.requests r USING (scope, request_digest)
           JOIN extaction.gates g USING (gate)
-          WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)) t
-    ORDER BY t.state <> 'uncertain', t.since;
+          WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
+          ) u ORDER BY later, u.since) t
+    LEFT JOIN LATERAL (SELECT n.* FROM extaction.next_step(t.scope, t.intent_id) n WHERE NOT t.later) n ON true
+    ORDER BY t.later, t.since;
 COMMENT ON VIEW extaction.todo IS
 'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs. A whole list that waits is one row, with the number of its items, the first three and its digest.';
 

@@ -30,6 +30,8 @@
 #define MAX_CLAIM 10000
 #define MAX_LOOKED_AT 20000		/* worklist rows that one claim judges */
 #define SWEEP_SIZE 1000
+#define BLOCKS_A_DUE_ROW 25		/* that their statements touch: see mark.c */
+#define BLOCKS_A_SWEPT_ROW 100
 
 /* One call of claim. */
 typedef struct Claim
@@ -51,6 +53,8 @@ typedef struct Claim
 	TimestampTz lease_until;
 	TimestampTz next_due_at;
 	/* where the search stands */
+	Walk		walk;
+	TimestampTz first_due_at;	/* NO_TIME: nothing found yet */
 	TimestampTz last_due_at;
 	text	   *last_scope;
 	text	   *last_intent_id;
@@ -61,13 +65,15 @@ static void read_claim(Claim *claim, FunctionCallInfo fcinfo);
 static void settle_lease(Claim *claim);
 static int	fetch_due(Claim *claim, DueItem **items);
 static void claim_due(Claim *claim);
+static void claim_from(Claim *claim, TimestampTz from);
+static uint64 search_of(const Claim *claim);
 static void claim_item(Claim *claim, const DueItem *item);
 static void claim_to_send(Claim *claim, Intent *intent, bool again);
 static void claim_to_look(Claim *claim, Intent *intent);
 static void hold(Claim *claim, Intent *intent, TimestampTz lease_until);
 static void block(Claim *claim, Intent *intent, Gate gate);
 static void find_next_due(Claim *claim);
-static int64 sweep(int64 max, const Identity *identity);
+static int64 sweep(int64 max, bool whole, const Identity *identity);
 
 PG_FUNCTION_INFO_V1(extaction_claim);
 PG_FUNCTION_INFO_V1(extaction_sweep);
@@ -91,7 +97,7 @@ extaction_claim(PG_FUNCTION_ARGS)
 	else
 		identity_settle(&claim.identity, false);
 	ledger_must_be_home();
-	(void) sweep(SWEEP_SIZE, &claim.identity);
+	(void) sweep(SWEEP_SIZE, false, &claim.identity);
 	claim.now = GetCurrentTimestamp();
 	settle_lease(&claim);
 	claim_due(&claim);
@@ -123,7 +129,6 @@ read_claim(Claim *claim, FunctionCallInfo fcinfo)
 	claim->action = optional_name(fcinfo, 4, "action");
 	claim->provider = optional_name(fcinfo, 5, "provider");
 	claim->scope = optional_name(fcinfo, 6, "scope");
-	claim->last_due_at = NO_TIME;
 	claim->lease_until = FOREVER;
 
 	if (claim->max_intents < 1 || claim->max_intents > MAX_CLAIM)
@@ -185,15 +190,50 @@ settle_lease(Claim *claim)
 }
 
 /*
- * Judges what is due, oldest first, until there is enough of it.
+ * Claims what is due, from the mark on; if that is not enough, all over again
+ * (see mark.c).
  */
 static void
 claim_due(Claim *claim)
+{
+	walk_begin(&claim->walk, search_of(claim), false);
+	claim_from(claim, claim->walk.from);
+	/* what was found may be found again, should this be rolled back */
+	walk_end(&claim->walk, claim->first_due_at == NO_TIME ? claim->now : claim->first_due_at);
+	if (claim->claimed < claim->max_intents && walk_again(&claim->walk))
+		claim_from(claim, NO_TIME);
+}
+
+/*
+ * What this search is for: what it finds depends on this.
+ */
+static uint64
+search_of(const Claim *claim)
+{
+	const text *filters[] = {claim->action, claim->provider, claim->scope};
+	uint64		search = walk_search(0, claim->step, (int) strlen(claim->step));
+	int			i;
+
+	search = walk_search(search, &claim->identity.role, sizeof(Oid));
+	for (i = 0; i < (int) lengthof(filters); i++)
+		search = walk_search(search, filters[i] ? VARDATA_ANY(filters[i]) : NULL,
+							 filters[i] ? (int) VARSIZE_ANY_EXHDR(filters[i]) : 0);
+	return search;
+}
+
+/*
+ * Judges what is due, oldest first, until there is enough of it.
+ */
+static void
+claim_from(Claim *claim, TimestampTz from)
 {
 	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext,
 												 "extaction claim item",
 												 ALLOCSET_DEFAULT_SIZES);
 
+	claim->first_due_at = NO_TIME;
+	claim->last_due_at = from;
+	claim->last_scope = claim->last_intent_id = cstring_to_text("");
 	while (claim->claimed < claim->max_intents && claim->looked_at < MAX_LOOKED_AT)
 	{
 		DueItem	   *items;
@@ -212,6 +252,8 @@ claim_due(Claim *claim)
 		claim->looked_at += count;
 		if (count == 0)
 			break;
+		if (claim->first_due_at == NO_TIME)
+			claim->first_due_at = items[0].due_at;
 		claim->last_due_at = items[count - 1].due_at;
 		claim->last_scope = items[count - 1].scope;
 		claim->last_intent_id = items[count - 1].intent_id;
@@ -237,8 +279,8 @@ fetch_due(Claim *claim, DueItem **items)
 		CLAIMABLE_SQL
 		"   AND w.state = $5 AND w.due_at <= $6"
 		"   AND (w.claim_id IS NULL OR w.lease_until <= $6)"
-		"   AND (w.due_at, w.scope, w.intent_id) > (coalesce($7, '-infinity'), coalesce($8, ''), coalesce($9, ''))"
 		"   AND w.due_at >= coalesce($7, '-infinity')"
+		"   AND (w.due_at, w.scope, w.intent_id) > (coalesce($7, '-infinity'), $8, $9)"
 		" ORDER BY w.due_at, w.scope, w.intent_id LIMIT $10"
 		" FOR UPDATE OF w SKIP LOCKED",
 		false, 10, {OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID,
@@ -259,7 +301,9 @@ fetch_due(Claim *claim, DueItem **items)
 	arg_text(&args, claim->last_intent_id);
 	/* of the uncertain, many may be for another step */
 	arg_int8(&args, strcmp(claim->step, "send") == 0 ? claim->max_intents : Max(claim->max_intents, 100));
+	walk_leg_begin(&claim->walk);
 	count = (int) query_run(&query, &args);
+	walk_leg_end(&claim->walk, count * BLOCKS_A_DUE_ROW);
 	*items = palloc(sizeof(DueItem) * Max(count, 1));
 	for (i = 0; i < count; i++)
 	{
@@ -429,9 +473,9 @@ find_next_due(Claim *claim)
 	static KeptQuery query = {
 		"SELECT w.due_at"
 		CLAIMABLE_SQL
-		"   AND w.state = $5 AND w.claim_id IS NULL AND w.due_at < 'infinity' AND (w.due_at > $6 OR $7)"
+		"   AND w.state = $5 AND w.claim_id IS NULL AND w.due_at < 'infinity' AND w.due_at >= $6"
 		" ORDER BY w.due_at LIMIT 1",
-		false, 7, {OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, BOOLOID}, NULL
+		false, 6, {OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID}, NULL
 	};
 	QueryArgs	args = {0};
 
@@ -440,9 +484,8 @@ find_next_due(Claim *claim)
 	arg_text(&args, claim->provider);
 	arg_text(&args, claim->scope);
 	arg_cstring(&args, strcmp(claim->step, "send") == 0 ? "prepared" : "uncertain");
-	arg_timestamptz(&args, claim->now);
 	/* what is due and was not claimed is for another step, or in somebody's hands */
-	arg_bool(&args, claim->claimed == claim->max_intents);
+	arg_timestamptz(&args, claim->claimed == claim->max_intents ? claim->last_due_at : claim->now + 1);
 	claim->next_due_at = query_run(&query, &args) == 0 ? NO_TIME : got_timestamptz(0, 1);
 }
 
@@ -463,7 +506,7 @@ extaction_sweep(PG_FUNCTION_ARGS)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		swept = sweep(SWEEP_SIZE, &identity);
+		swept = sweep(SWEEP_SIZE, true, &identity);
 		total += swept;
 	} while (swept == SWEEP_SIZE);
 	ledger_leave(&visit);
@@ -472,15 +515,15 @@ extaction_sweep(PG_FUNCTION_ARGS)
 
 /*
  * Writes down which leases to send have ended: uncertain, never free.  In the
- * scopes where the caller is a worker.
+ * scopes where the caller is a worker; from the mark on, or all of it.
  */
 static int64
-sweep(int64 max, const Identity *identity)
+sweep(int64 max, bool whole, const Identity *identity)
 {
 	static KeptQuery query = {
 		"WITH ended AS ("
 		" SELECT w.scope, w.intent_id FROM extaction.worklist w"
-		" WHERE w.state = 'sending' AND w.due_at <= $5 AND w.lease_until <= $5"
+		" WHERE w.state = 'sending' AND w.due_at BETWEEN coalesce($6, '-infinity') AND $5 AND w.lease_until <= $5"
 		"   AND " WORKS_IN_SQL("w.scope", "$1")
 		" ORDER BY w.due_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
 		" swept AS ("
@@ -495,14 +538,25 @@ sweep(int64 max, const Identity *identity)
 		" SELECT s.scope, s.intent_id, 'uncertain', s.attempt, i.request_digest,"
 		"  '{\"evidence\": {\"code\": \"lease_ended\"}}', $3, $4"
 		" FROM swept s JOIN extaction.intents i ON i.scope = s.scope AND i.intent_id = s.intent_id",
-		false, 5, {OIDOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID}, NULL
+		false, 6, {OIDOID, INT8OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL
 	};
 	QueryArgs	args = {0};
+	TimestampTz now = GetCurrentTimestamp();
+	Walk		walk;
+	int64		swept;
+
+	walk_begin(&walk, walk_search(0, &identity->role, sizeof(Oid)), whole);
 
 	arg_oid(&args, identity->role);
 	arg_int8(&args, max);
 	arg_text(&args, identity->role_name);
 	arg_text(&args, identity->session_user);
-	arg_timestamptz(&args, GetCurrentTimestamp());
-	return (int64) query_run(&query, &args);
+	arg_timestamptz(&args, now);
+	arg_timestamptz(&args, walk.from);
+	walk_leg_begin(&walk);
+	swept = (int64) query_run(&query, &args);
+	walk_leg_end(&walk, swept * BLOCKS_A_SWEPT_ROW);
+	/* of more than we took, we do not know where it begins */
+	walk_end(&walk, swept < max ? now : walk.from);
+	return swept;
 }

@@ -345,13 +345,15 @@ typedef struct DueItem
 	TimestampTz due_at;
 } DueItem;
 
-/* What comes next for an intent. */
-typedef struct NextStep
+/* A walk along the worklist, in the order in which things are due. */
+typedef struct Walk
 {
-	const char *step;
-	const char *reason;
-	TimestampTz due_at;			/* NO_TIME: at once, or never */
-} NextStep;
+	uint64		search;
+	bool		whole;
+	TimestampTz from;			/* NO_TIME: from the beginning */
+	int64		blocks;			/* walked for nothing */
+	int64		us;
+} Walk;
 
 /* What a submitted request carries beside its content. */
 typedef struct Order
@@ -382,6 +384,15 @@ typedef enum Gate
 	GATE_APPROVALS_INSUFFICIENT,
 	GATE_COUNT,					/* all pass */
 } Gate;
+
+/* What comes next for an intent. */
+typedef struct NextStep
+{
+	const char *step;
+	const char *reason;
+	TimestampTz due_at;			/* NO_TIME: at once, or never */
+	Gate		gate;			/* what stops it; GATE_COUNT: nothing, or nobody asked */
+} NextStep;
 
 /* What the gates said. */
 typedef struct Verdict
@@ -502,6 +513,7 @@ extern void query_init(void);
 extern void ledger_enter(LedgerVisit *visit, LedgerMode mode);
 extern void ledger_leave(LedgerVisit *visit);
 extern uint64 query_run(KeptQuery *query, QueryArgs *args);
+extern uint64 query_run_and_sort(KeptQuery *query, QueryArgs *args);
 extern uint64 query_run_now(KeptQuery *query, QueryArgs *args);
 extern void arg_text(QueryArgs *args, const text *value);
 extern void arg_cstring(QueryArgs *args, const char *value);
@@ -722,6 +734,14 @@ extern Gate go_on_waiting(Request *request, Facts *facts,
 extern void go_on_blocked(Intent *intent, const Identity *identity);
 extern void go_on_blocked_items(const Request *batch, const Identity *identity);
 extern int64 go_on_mended(const Identity *identity);
+
+/* mark.c: where a search of the worklist begins */
+extern void walk_begin(Walk *walk, uint64 search, bool whole);
+extern void walk_leg_begin(Walk *walk);
+extern void walk_leg_end(Walk *walk, int64 expected);
+extern void walk_end(const Walk *walk, TimestampTz reached);
+extern bool walk_again(const Walk *walk);
+extern uint64 walk_search(uint64 search, const void *bytes, int len);
 
 /* dispatch.c: going out */
 extern void require_plain_transaction(const char *function);

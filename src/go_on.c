@@ -118,7 +118,7 @@ go_on_blocked_items(const Request *batch, const Identity *identity)
 
 	arg_text(&args, batch->scope);
 	arg_text(&args, batch->batch_id);
-	count = (int) query_run(&query, &args);
+	count = (int) query_run_and_sort(&query, &args);
 	names = palloc(sizeof(text *) * Max(count, 1));
 	for (i = 0; i < count; i++)
 		names[i] = got_text(i, 1);
@@ -135,13 +135,22 @@ go_on_blocked_items(const Request *batch, const Identity *identity)
 }
 
 /*
+ * Is the role a submitter in the scope?
+ */
+#define SUBMITS_SQL(scope, role) \
+	"EXISTS (SELECT FROM extaction.scope_members m" \
+	"        WHERE m.scope = " scope " AND m.capability IN ('submitter', 'owner')" \
+	"          AND pg_get_userbyid(m.member::oid) = m.member_name" \
+	"          AND pg_has_role(" role ", m.member::oid, 'USAGE'))"
+
+/*
  * Is what stopped it mended?  Only of gates that no approver can open; of
  * table "stopped", which has scope, gate, role and kind, of action a, and of
  * request r.
  */
 #define MENDED_SQL(stopped, role, kind) \
 	"CASE " stopped ".gate" \
-	" WHEN 'scope_denied' THEN " ACCESS_SQL("to_regrole(quote_ident(" role "))::oid", stopped ".scope", "'submitter,owner'") " IS NOT NULL" \
+	" WHEN 'scope_denied' THEN " SUBMITS_SQL(stopped ".scope", "to_regrole(quote_ident(" role "))::oid") \
 	" WHEN 'action_unknown' THEN a.action IS NOT NULL" \
 	" WHEN 'action_disabled' THEN a.enabled" \
 	" WHEN 'destination_not_allowed' THEN a.destination_pattern IS NULL" \

@@ -49,6 +49,7 @@
 #define LARGE_INDEX_HEIGHT 3
 
 static bool planning_kept = false;
+static bool sorting = false;
 static get_relation_info_hook_type next_relation_info_hook = NULL;
 
 static Oid	extension_owner(void);
@@ -180,7 +181,30 @@ query_run(KeptQuery *query, QueryArgs *args)
 }
 
 /*
- * The same, but it sees what is committed now in every isolation level.  For
+ * The same for a statement that shall find its rows first and then sort them.
+ * By itself it would rather walk whichever index has that order, from its
+ * beginning.
+ */
+uint64
+query_run_and_sort(KeptQuery *query, QueryArgs *args)
+{
+	uint64		count;
+
+	sorting = true;
+	PG_TRY();
+	{
+		count = run(query, args, InvalidSnapshot);
+	}
+	PG_FINALLY();
+	{
+		sorting = false;
+	}
+	PG_END_TRY();
+	return count;
+}
+
+/*
+ * The same as query_run, but it sees what is committed now in every isolation level.  For
  * what must not be judged by an old snapshot: approvals and revocations.
  */
 uint64
@@ -227,7 +251,7 @@ static int
 plan_and_execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 {
 	static const char *const off[] = {
-		"enable_seqscan", "enable_bitmapscan", "enable_sort",
+		"enable_seqscan", "enable_bitmapscan",
 		"enable_hashjoin", "enable_mergejoin", "enable_material", "enable_memoize", "jit"
 	};
 	int			level = NewGUCNestLevel();
@@ -236,6 +260,8 @@ plan_and_execute(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 
 	for (i = 0; i < (int) lengthof(off); i++)
 		set_for_visit(off[i], "off");
+	if (!sorting)
+		set_for_visit("enable_sort", "off");
 	planning_kept = true;
 	PG_TRY();
 	{

@@ -23,6 +23,7 @@
 static NextStep uncertain_step(const Intent *intent, TimestampTz now,
 							   int64 lease_us);
 static void read_contract(Contract *contract, int row);
+static NextStep stopped(Gate gate, const char *needs);
 static NextStep answer(const char *step, const char *reason, TimestampTz due_at);
 
 PG_FUNCTION_INFO_V1(extaction_next_step);
@@ -55,6 +56,10 @@ extaction_next_step(PG_FUNCTION_ARGS)
 			{"step", CStringGetTextDatum(next.step), false},
 			{"reason", CStringGetTextDatum(next.reason), false},
 			{"due_at", TimestampTzGetDatum(next.due_at), next.due_at == NO_TIME},
+			{"gate", next.gate == GATE_COUNT ? (Datum) 0 : CStringGetTextDatum(gate_name(next.gate)),
+			next.gate == GATE_COUNT},
+			{"needs", next.gate == GATE_COUNT ? (Datum) 0 : CStringGetTextDatum(gate_needs(next.gate)),
+			next.gate == GATE_COUNT},
 		};
 
 		PG_RETURN_DATUM(composite_datum(fcinfo, values, lengthof(values)));
@@ -79,10 +84,10 @@ intent_next_step_for(const Intent *intent, TimestampTz now, int64 lease_us)
 {
 	const Work *work = &intent->work;
 	const char *state = intent_state(intent, now);
+	NextStep	next;
 
 	if (!intent->bound)
-		return answer(gate_next_step(gate_by_name(intent->waiting_gate)),
-					  intent->waiting_needs, NO_TIME);
+		return stopped(gate_by_name(intent->waiting_gate), intent->waiting_needs);
 	if (!intent->open)
 		return strcmp(state, "uncertain") == 0
 			? answer("done", "it was given up: nobody looks any more", NO_TIME)
@@ -92,16 +97,29 @@ intent_next_step_for(const Intent *intent, TimestampTz now, int64 lease_us)
 	if (strcmp(state, "sending") == 0)
 		return answer("wait", "a worker is sending it", work->lease_until);
 	if (strcmp(state, "blocked") == 0)
-		return answer(gate_next_step(gate_by_name(work->gate)), work->needs, NO_TIME);
+		return stopped(gate_by_name(work->gate), work->needs);
+	next = uncertain_step(intent, now, lease_us);
 	if (work->claim_id != 0 && work->lease_until > now)
-		return answer("wait", "a worker is looking it up", work->lease_until);
-	return uncertain_step(intent, now, lease_us);
+	{
+		next.step = "wait";
+		next.reason = "a worker is looking it up";
+		next.due_at = work->lease_until;
+	}
+	return next;
 }
 
 static NextStep
 answer(const char *step, const char *reason, TimestampTz due_at)
 {
-	NextStep	next = {step, reason, due_at};
+	NextStep	next = {step, reason, due_at, GATE_COUNT};
+
+	return next;
+}
+
+static NextStep
+stopped(Gate gate, const char *needs)
+{
+	NextStep	next = {gate_next_step(gate), needs, NO_TIME, gate};
 
 	return next;
 }
@@ -115,6 +133,7 @@ uncertain_step(const Intent *intent, TimestampTz now, int64 lease_us)
 	int			ncontracts = intent_contracts(intent, &contracts);
 	Facts		facts;
 	Step		step;
+	NextStep	next;
 
 	situation.now = now;
 	/* should it be unknown, it was sent as early as it could be */
@@ -124,7 +143,8 @@ uncertain_step(const Intent *intent, TimestampTz now, int64 lease_us)
 	situation.margin = (int64) extaction_retention_margin * USECS_PER_SEC;
 	situation.last_code = work->last_code;
 	situation.last_answer_at = work->answered_at == NO_TIME ? 0 : work->answered_at;
-	situation.gates_pass = intent_gates(intent, &facts).gate == GATE_COUNT;
+	next.gate = intent_gates(intent, &facts).gate;
+	situation.gates_pass = next.gate == GATE_COUNT;
 	situation.bytes_stored = !intent->redacted;
 	situation.attempts_left = work->tries < intent->max_attempts;
 	situation.late_found = work->late_found;
@@ -132,8 +152,10 @@ uncertain_step(const Intent *intent, TimestampTz now, int64 lease_us)
 	situation.max_lookups = MAX_LOOKUPS;
 	situation.look_due_at = look_due_at(work);
 	step = contract_next_step(contracts, ncontracts, &situation);
-	return answer(contract_step_name(step.kind), step.reason,
-				  step.due_at == 0 ? NO_TIME : step.due_at);
+	next.step = contract_step_name(step.kind);
+	next.reason = step.reason;
+	next.due_at = step.due_at == 0 ? NO_TIME : step.due_at;
+	return next;
 }
 
 /*

@@ -101,7 +101,7 @@ lock_batches(int64 claim_id, const Identity *identity)
 	arg_int8(&args, claim_id);
 	arg_text(&args, identity->role_name);
 	arg_oid(&args, identity->role);
-	count = (int) query_run(&query, &args);
+	count = (int) query_run_and_sort(&query, &args);
 	for (i = 0; i < count; i++)
 		ledger_lock_subject(got_text(i, 1), "batch", got_text(i, 2), false);
 }
@@ -131,7 +131,7 @@ fetch_ticket(int64 claim_id, const Identity *identity, bool handed, DueItem **it
 	arg_text(&args, identity->role_name);
 	arg_bool(&args, handed);
 	arg_oid(&args, identity->role);
-	count = (int) query_run(&query, &args);
+	count = (int) query_run_and_sort(&query, &args);
 	*items = palloc(sizeof(DueItem) * Max(count, 1));
 	for (i = 0; i < count; i++)
 	{
