@@ -1,6 +1,7 @@
 # The tables of bench/run, each from lines of one measurement: medians, and
 # the medians of the ratios within a round.
 #
+#   -v table=goals          what|floor|aim|round|ours|theirs
 #   -v table=throughput     mode clients round contestant tps
 #   -v table=cpu            round contestant microseconds
 #   -v table=hashing        payload:round:expression:bytes a second
@@ -32,12 +33,17 @@ function ratio(row, over, under,    v, i) {
 	return median(v, rounds[row])
 }
 
+table == "goals"      { take($1, $4, "ours", $5); take($1, $4, "theirs", $6); floor[$1] = $2; aim[$1] = $3 }
 table == "throughput" { take($1 " " $2, $3, $4, $5) }
 table == "cpu"        { take("all", $1, $2, $3) }
 table == "hashing"    { take($1, $2, $3, $4) }
 
 END {
 	print ""
+	if (table == "goals") {
+		print "what was to be reached: a ratio, medians of its rounds"
+		printf "  %-50s | %10s %10s | %8s | %6s %6s\n", "8 clients", "extaction", "other", "ratio", "floor", "aim"
+	}
 	if (table == "hashing") {
 		print "canonical form and SHA-256, MB of payload text a second"
 		printf "  %-8s | %12s %12s | %8s\n", "payload", "plain text", "extaction", "ratio"
@@ -52,6 +58,11 @@ END {
 	}
 	for (r = 1; r <= nrows; r++) {
 		row = rows[r]
+		if (table == "goals") {
+			printf "  %-50s | %10.4g %10.4g | %8.2f | %6s %6s\n", row, typical(row, "ours"), typical(row, "theirs"),
+				ratio(row, "ours", "theirs"), floor[row], aim[row]
+			continue
+		}
 		if (table == "hashing") {
 			printf "  %-8s | %12.0f %12.0f | %8.2f\n", row, typical(row, "plain") / 1e6, typical(row, "extaction") / 1e6,
 				ratio(row, "extaction", "plain")
