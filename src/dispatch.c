@@ -52,6 +52,7 @@ typedef struct Claim
 	int64		blocked;
 	TimestampTz lease_until;
 	TimestampTz next_due_at;
+	BatchFacts	batch_facts;
 	/* where the search stands */
 	Walk		walk;
 	TimestampTz first_due_at;	/* NO_TIME: nothing found yet */
@@ -67,7 +68,7 @@ static int	fetch_due(Claim *claim, DueItem **items);
 static void claim_due(Claim *claim);
 static void claim_from(Claim *claim, TimestampTz from);
 static uint64 search_of(const Claim *claim);
-static void claim_item(Claim *claim, const DueItem *item);
+static void claim_item(Claim *claim, Intent *intent);
 static void claim_to_send(Claim *claim, Intent *intent, bool again);
 static void claim_to_look(Claim *claim, Intent *intent);
 static void hold(Claim *claim, Intent *intent, TimestampTz lease_until);
@@ -130,6 +131,7 @@ read_claim(Claim *claim, FunctionCallInfo fcinfo)
 	claim->provider = optional_name(fcinfo, 5, "provider");
 	claim->scope = optional_name(fcinfo, 6, "scope");
 	claim->lease_until = FOREVER;
+	claim->batch_facts = no_batch_facts();
 
 	if (claim->max_intents < 1 || claim->max_intents > MAX_CLAIM)
 		ereport(ERROR,
@@ -238,14 +240,17 @@ claim_from(Claim *claim, TimestampTz from)
 	{
 		DueItem	   *items;
 		int			count = fetch_due(claim, &items);
-		int			i;
+		int			first;
 
-		for (i = 0; i < count && claim->claimed < claim->max_intents; i++)
+		for (first = 0; first < count && claim->claimed < claim->max_intents; first += DUE_CHUNK)
 		{
 			MemoryContext old = MemoryContextSwitchTo(memory);
+			int			n = Min(DUE_CHUNK, count - first);
+			Intent	   *intents = intents_load(items + first, n);
+			int			i;
 
-			CHECK_FOR_INTERRUPTS();
-			claim_item(claim, &items[i]);
+			for (i = 0; i < n && claim->claimed < claim->max_intents; i++)
+				claim_item(claim, &intents[i]);
 			MemoryContextSwitchTo(old);
 			MemoryContextReset(memory);
 		}
@@ -318,35 +323,36 @@ fetch_due(Claim *claim, DueItem **items)
  * Judges one row that we have locked.
  */
 static void
-claim_item(Claim *claim, const DueItem *item)
+claim_item(Claim *claim, Intent *intent)
 {
-	Intent		intent;
 	int64		timeout;
 
-	if (!intent_load(&intent, item->scope, item->intent_id, false) || !intent.open)
+	CHECK_FOR_INTERRUPTS();
+	if (!intent->open)
 		return;
-	if (intent.batch_id != NULL && !ledger_try_lock_subject(item->scope, "batch", intent.batch_id, false))
+	if (intent->batch_id != NULL &&
+		!ledger_try_lock_subject(intent->request.scope, "batch", intent->batch_id, false))
 		return;
-	timeout = contract_microseconds(&intent.call_timeout);
+	timeout = contract_microseconds(&intent->call_timeout);
 	if (claim->lease_us <= timeout)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("lease is not longer than the call_timeout of action \"%s\"",
-						text_to_cstring(intent.request.action)),
+						text_to_cstring(intent->request.action)),
 				 errdetail("A call begins and ends within its lease."),
 				 errhint("Ask for a longer lease, or for none: then it is long enough."),
 				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "lease")));
 	if (strcmp(claim->step, "send") == 0)
-		claim_to_send(claim, &intent, false);
+		claim_to_send(claim, intent, false);
 	else if (strcmp(claim->step, "resend") == 0)
 	{
-		NextStep	next = intent_next_step_for(&intent, claim->now, claim->lease_us);
+		NextStep	next = intent_next_step_for(intent, claim->now, claim->lease_us);
 
 		if (strcmp(next.step, "resend") == 0 && next.due_at <= claim->now)
-			claim_to_send(claim, &intent, true);
+			claim_to_send(claim, intent, true);
 	}
 	else
-		claim_to_look(claim, &intent);
+		claim_to_look(claim, intent);
 }
 
 /*
@@ -359,7 +365,7 @@ claim_to_send(Claim *claim, Intent *intent, bool again)
 {
 	Work	   *work = &intent->work;
 	Facts		facts;
-	Verdict		verdict = intent_gates(intent, &facts);
+	Verdict		verdict = intent_gates_next(intent, &facts, &claim->batch_facts);
 	TimestampTz lease_until = claim->now + claim->lease_us;
 	TimestampTz end = approvals_end(&facts, &intent->requester, claim->now);
 

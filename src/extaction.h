@@ -261,6 +261,20 @@ typedef struct Facts
 } Facts;
 
 /*
+ * The facts of the batch that the last item was of: see intent_gates_next().
+ */
+typedef struct BatchFacts
+{
+	MemoryContext memory;
+	bool		passed;
+	text	   *scope;
+	text	   *action;
+	text	   *batch_id;
+	Identity	requester;		/* role and name only */
+	Facts		facts;
+} BatchFacts;
+
+/*
  * A row of the worklist: what an open intent needs.  claim_id is 0 if nobody
  * holds it.
  */
@@ -338,6 +352,7 @@ typedef struct Intent
 } Intent;
 
 /* An item of the worklist, by name. */
+#define DUE_CHUNK 100			/* so many are loaded at once */
 typedef struct DueItem
 {
 	text	   *scope;
@@ -518,7 +533,6 @@ extern uint64 query_run_now(KeptQuery *query, QueryArgs *args);
 extern void arg_text(QueryArgs *args, const text *value);
 extern void arg_cstring(QueryArgs *args, const char *value);
 extern void arg_digest(QueryArgs *args, const uint8 *digest);
-extern void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
 extern void arg_bytes(QueryArgs *args, const bytea *value);
 extern void arg_jsonb(QueryArgs *args, const Jsonb *value);
 extern void arg_uuid(QueryArgs *args, const pg_uuid_t *value);
@@ -545,6 +559,8 @@ extern void row_digest(const GotRow *row, int member, uint8 *digest);
 extern void row_uuid(const GotRow *row, int member, pg_uuid_t *value);
 extern char *got_word(int row, int column);
 extern Interval got_interval(int row, int column);
+extern void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
+extern void arg_names(QueryArgs *args, const DueItem *items, int count);
 extern void arg_contract(QueryArgs *args, bool known, int64 version,
 						 bool shipped);
 
@@ -603,12 +619,15 @@ extern bool destination_matches(const text *destination, const text *pattern);
 extern void facts_load(Facts *facts, const Request *request,
 					   const char *catalogue_action, const Identity *identity,
 					   const text *approval_id);
+extern BatchFacts no_batch_facts(void);
+extern Verdict intent_gates_next(const Intent *intent, Facts *facts, BatchFacts *kept);
 extern bool approval_is_tried(const Facts *facts, const Approval *approval,
 							  const text *approval_id);
 
 /* intent.c: what the ledger knows about an intent */
 extern bool intent_load(Intent *intent, text *scope, text *intent_id,
 						bool reads);
+extern Intent *intents_load(const DueItem *items, int count);
 extern bool intent_lock(Intent *intent, text *scope, text *intent_id);
 extern void intent_past(Intent *intent);
 extern const char *subject_kind(const Request *request);
@@ -677,6 +696,7 @@ extern bool ledger_stop_waiting(const text *scope, const char *kind,
 								const text *id, const uint8 *digest);
 extern void ledger_stop_waiting_bound(const Request *request);
 extern void ledger_put_work(const Intent *intent);
+extern void ledger_hand_out(const DueItem *items, int count, TimestampTz now);
 extern void ledger_close_work(const Intent *intent);
 extern void ledger_compensated(const Request *undo, text *intent_id,
 							   const Identity *identity);

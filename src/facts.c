@@ -17,6 +17,7 @@
 #include "catalog/pg_type.h"
 #include "extaction.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 static void copy_catalogue(Facts *facts, const Catalogue *catalogue);
 static text *copy_text(const text *value);
@@ -132,6 +133,58 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 			read_differences(&facts->approvals[i], request);
 	if (facts->bound && facts->may_submit && !request->whole_batch && IsolationUsesXactSnapshot())
 		check_own_snapshot(request);
+}
+
+/*
+ * To begin with.
+ */
+BatchFacts
+no_batch_facts(void)
+{
+	BatchFacts	none = {0};
+
+	none.memory = AllocSetContextCreate(CurrentMemoryContext, "extaction batch facts",
+										ALLOCSET_DEFAULT_SIZES);
+	return none;
+}
+
+/*
+ * The gates for an intent.  What they ask about an item of a batch is the
+ * same for all its items, so it is kept from one to the next, if all gates
+ * let the first one pass.  The caller holds the lock of the batch, so nobody
+ * decides about it in the meantime.
+ */
+Verdict
+intent_gates_next(const Intent *intent, Facts *facts, BatchFacts *kept)
+{
+	const Request *request = &intent->request;
+	const Identity *requester = &intent->requester;
+	MemoryContext old;
+	Verdict		verdict;
+
+	if (request->batch_id == NULL)
+		return intent_gates(intent, facts);
+	if (kept->passed && kept->requester.role == requester->role &&
+		text_equal(kept->requester.name, requester->name) &&
+		text_equal(kept->scope, request->scope) && text_equal(kept->action, request->action) &&
+		text_equal(kept->batch_id, request->batch_id))
+	{
+		*facts = kept->facts;
+		facts->destination_allowed = destination_matches(request->destination, facts->destination_pattern);
+		return gate_check(facts, request, requester, NULL);
+	}
+	MemoryContextReset(kept->memory);
+	old = MemoryContextSwitchTo(kept->memory);
+	verdict = intent_gates(intent, facts);
+	kept->passed = verdict.gate == GATE_COUNT;
+	kept->facts = *facts;
+	kept->scope = copy_text(request->scope);
+	kept->action = copy_text(request->action);
+	kept->batch_id = copy_text(request->batch_id);
+	kept->requester.role = requester->role;
+	kept->requester.name = copy_text(requester->name);
+	MemoryContextSwitchTo(old);
+	return verdict;
 }
 
 /*

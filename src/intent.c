@@ -18,11 +18,12 @@
 #include "extaction.h"
 #include "utils/builtins.h"
 
-static void read_binding(Intent *intent);
-static void read_catalogue(Intent *intent);
-static void read_work(Intent *intent);
-static void read_outcome(Intent *intent);
-static void read_waiting(Intent *intent);
+static void read_intent(Intent *intent, text *scope, text *intent_id, int row);
+static void read_binding(Intent *intent, int row);
+static void read_catalogue(Intent *intent, int row);
+static void read_work(Intent *intent, int row);
+static void read_outcome(Intent *intent, int row);
+static void read_waiting(Intent *intent, int row);
 static const char *state_word(const char *kind);
 static void check_newest(text *scope, text *intent_id);
 static void copy_digest(const uint8 **to, const uint8 *from);
@@ -84,10 +85,12 @@ enum
 	COL_WAITING_DIGEST,
 	COL_WAITING_GATE,
 	COL_WAITING_NEEDS,
-	COL_WAITING_SINCE
+	COL_WAITING_SINCE,
+	COL_NUMBER
 };
 
-#define INTENT_SQL \
+/* Of one intent, or a row for each of several; "number" says which. */
+#define INTENT_SQL(these, scope, intent_id, number) \
 	"SELECT i.request_digest, i.event_id, i.recorded_at, i.action, i.destination, i.payload," \
 	" i.approval_id, i.batch_id, b.request_digest, i.idempotency_key, i.requester, i.role, i.\"session_user\", i.actor," \
 	" i.contract_version, i.contract_shipped," \
@@ -97,9 +100,9 @@ enum
 	" w.first_sent_at, w.quiet_from, w.last_code, w.gate, w.needs, w.since, w.tries, w.claim_step," \
 	" w.earlier_open, w.late_found, w.answered_at, w.look_began_at, w.lookups," \
 	" o.kind, o.event_id, o.recorded_at, o.attempt, o.detail ->> 'provider_ref'," \
-	" q.request_digest, q.gate, q.needs, q.since" \
-	" FROM (SELECT 1) AS always" \
-	" LEFT JOIN extaction.intents i ON i.scope = $1 AND i.intent_id = $2" \
+	" q.request_digest, q.gate, q.needs, q.since, " number \
+	" FROM " these \
+	" LEFT JOIN extaction.intents i ON i.scope = " scope " AND i.intent_id = " intent_id \
 	" LEFT JOIN extaction.candidates c ON c.scope = i.scope AND c.candidate_id = i.candidate_id" \
 	"  AND c.revision = i.candidate_revision" \
 	" LEFT JOIN extaction.batches b ON b.scope = i.scope AND b.batch_id = i.batch_id" \
@@ -109,7 +112,9 @@ enum
 	"                    WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.event_id > i.event_id" \
 	"                      AND e.kind IN ('happened', 'not_happened', 'uncertain', 'cancelled')" \
 	"                    ORDER BY e.event_id DESC LIMIT 1) o ON true" \
-	" LEFT JOIN extaction.waiting q ON q.scope = $1 AND q.kind = 'intent' AND q.id = $2"
+	" LEFT JOIN extaction.waiting q ON q.scope = " scope " AND q.kind = 'intent' AND q.id = " intent_id
+
+#define ONE_INTENT_SQL INTENT_SQL("(SELECT 1) AS always", "$1", "$2", "1::bigint")
 
 /*
  * Loads an intent.  False if the scope has none of that name, bound or
@@ -118,33 +123,64 @@ enum
 bool
 intent_load(Intent *intent, text *scope, text *intent_id, bool reads)
 {
-	static KeptQuery reading = {INTENT_SQL, true, 2, {TEXTOID, TEXTOID}, NULL};
-	static KeptQuery writing = {INTENT_SQL, false, 2, {TEXTOID, TEXTOID}, NULL};
+	static KeptQuery reading = {ONE_INTENT_SQL, true, 2, {TEXTOID, TEXTOID}, NULL};
+	static KeptQuery writing = {ONE_INTENT_SQL, false, 2, {TEXTOID, TEXTOID}, NULL};
 	QueryArgs	args = {0};
 
+	arg_text(&args, scope);
+	arg_text(&args, intent_id);
+	(void) query_run(reads ? &reading : &writing, &args);
+	read_intent(intent, scope, intent_id, 0);
+	return intent->bound || intent->waits;
+}
+
+/*
+ * Loads several at once, which is much cheaper than one by one.
+ */
+Intent *
+intents_load(const DueItem *items, int count)
+{
+	static KeptQuery query = {
+		INTENT_SQL("unnest($1, $2) WITH ORDINALITY AS t (scope, intent_id, n)", "t.scope", "t.intent_id", "t.n"),
+		false, 2, {TEXTARRAYOID, TEXTARRAYOID}, NULL
+	};
+	Intent	   *intents = palloc_extended(sizeof(Intent) * Max(count, 1), MCXT_ALLOC_HUGE);
+	QueryArgs	args = {0};
+	int			row;
+
+	arg_names(&args, items, count);
+	if ((int) query_run(&query, &args) != count)
+		elog(ERROR, "not every intent was loaded");
+	for (row = 0; row < count; row++)
+	{
+		int			i = (int) got_int8(row, COL_NUMBER) - 1;
+
+		read_intent(&intents[i], items[i].scope, items[i].intent_id, row);
+	}
+	return intents;
+}
+
+static void
+read_intent(Intent *intent, text *scope, text *intent_id, int row)
+{
 	memset(intent, 0, sizeof(Intent));
 	intent->work = no_work();
 	intent->first_sent_at = intent->quiet_from = NO_TIME;
 	intent->request.scope = scope;
 	intent->request.intent_id = intent_id;
-	arg_text(&args, scope);
-	arg_text(&args, intent_id);
-	(void) query_run(reads ? &reading : &writing, &args);
-
-	intent->bound = !got_null(0, COL_DIGEST);
+	intent->bound = !got_null(row, COL_DIGEST);
 	if (intent->bound)
 	{
-		read_binding(intent);
-		read_catalogue(intent);
-		read_outcome(intent);
+		read_binding(intent, row);
+		read_catalogue(intent, row);
+		read_outcome(intent, row);
 	}
-	intent->open = !got_null(0, COL_STATE);
+	intent->open = !got_null(row, COL_STATE);
 	if (intent->open)
-		read_work(intent);
-	intent->waits = !got_null(0, COL_WAITING_DIGEST);
+		read_work(intent, row);
+	intent->waits = !got_null(row, COL_WAITING_DIGEST);
 	if (intent->waits)
-		read_waiting(intent);
-	return intent->bound || intent->waits;
+		read_waiting(intent, row);
 }
 
 /*
@@ -196,98 +232,98 @@ check_newest(text *scope, text *intent_id)
 }
 
 static void
-read_binding(Intent *intent)
+read_binding(Intent *intent, int row)
 {
 	Request    *request = &intent->request;
 
-	got_digest(0, COL_DIGEST, request->digest);
-	request->action = got_text(0, COL_ACTION);
-	request->destination = got_text(0, COL_DESTINATION);
-	request->payload = got_jsonb(0, COL_PAYLOAD);
+	got_digest(row, COL_DIGEST, request->digest);
+	request->action = got_text(row, COL_ACTION);
+	request->destination = got_text(row, COL_DESTINATION);
+	request->payload = got_jsonb(row, COL_PAYLOAD);
 	intent->redacted = VARSIZE_ANY_EXHDR(request->destination) == 0;
-	intent->event_id = got_int8(0, COL_EVENT_ID);
-	intent->recorded_at = got_timestamptz(0, COL_RECORDED_AT);
-	intent->approval_id = got_text(0, COL_APPROVAL_ID);
-	intent->batch_id = got_text(0, COL_BATCH_ID);
-	if (!got_null(0, COL_BATCH_DIGEST))
+	intent->event_id = got_int8(row, COL_EVENT_ID);
+	intent->recorded_at = got_timestamptz(row, COL_RECORDED_AT);
+	intent->approval_id = got_text(row, COL_APPROVAL_ID);
+	intent->batch_id = got_text(row, COL_BATCH_ID);
+	if (!got_null(row, COL_BATCH_DIGEST))
 	{
 		request->batch_id = intent->batch_id;
-		got_digest(0, COL_BATCH_DIGEST, request->batch_digest);
+		got_digest(row, COL_BATCH_DIGEST, request->batch_digest);
 	}
-	got_uuid(0, COL_KEY, &intent->idempotency_key);
-	identity_stored(&intent->requester, got_text(0, COL_REQUESTER), got_text(0, COL_ROLE),
-					got_text(0, COL_SESSION_USER), got_text(0, COL_ACTOR));
-	intent->has_contract = !got_null(0, COL_CONTRACT_VERSION);
-	intent->contract_version = got_int8(0, COL_CONTRACT_VERSION);
-	intent->contract_shipped = got_bool(0, COL_CONTRACT_SHIPPED);
-	if (!got_null(0, COL_CANDIDATE_ID))
+	got_uuid(row, COL_KEY, &intent->idempotency_key);
+	identity_stored(&intent->requester, got_text(row, COL_REQUESTER), got_text(row, COL_ROLE),
+					got_text(row, COL_SESSION_USER), got_text(row, COL_ACTOR));
+	intent->has_contract = !got_null(row, COL_CONTRACT_VERSION);
+	intent->contract_version = got_int8(row, COL_CONTRACT_VERSION);
+	intent->contract_shipped = got_bool(row, COL_CONTRACT_SHIPPED);
+	if (!got_null(row, COL_CANDIDATE_ID))
 	{
 		request->candidate = &intent->candidate;
-		intent->candidate.candidate_id = got_text(0, COL_CANDIDATE_ID);
-		got_digest(0, COL_CANDIDATE_DIGEST, intent->candidate.digest);
-		intent->candidate.source_id = got_text(0, COL_SOURCE_ID);
-		intent->candidate.source_version = got_text(0, COL_SOURCE_VERSION);
+		intent->candidate.candidate_id = got_text(row, COL_CANDIDATE_ID);
+		got_digest(row, COL_CANDIDATE_DIGEST, intent->candidate.digest);
+		intent->candidate.source_id = got_text(row, COL_SOURCE_ID);
+		intent->candidate.source_version = got_text(row, COL_SOURCE_VERSION);
 	}
 }
 
 static void
-read_catalogue(Intent *intent)
+read_catalogue(Intent *intent, int row)
 {
-	intent->action_known = !got_null(0, COL_PROVIDER);
-	intent->provider = got_text(0, COL_PROVIDER);
-	intent->operation = got_text(0, COL_OPERATION);
-	intent->max_attempts = got_int8(0, COL_MAX_ATTEMPTS);
-	intent->retry_delay = got_interval(0, COL_RETRY_DELAY);
-	intent->call_timeout = got_interval(0, COL_CALL_TIMEOUT);
+	intent->action_known = !got_null(row, COL_PROVIDER);
+	intent->provider = got_text(row, COL_PROVIDER);
+	intent->operation = got_text(row, COL_OPERATION);
+	intent->max_attempts = got_int8(row, COL_MAX_ATTEMPTS);
+	intent->retry_delay = got_interval(row, COL_RETRY_DELAY);
+	intent->call_timeout = got_interval(row, COL_CALL_TIMEOUT);
 }
 
 static void
-read_work(Intent *intent)
+read_work(Intent *intent, int row)
 {
 	Work	   *work = &intent->work;
 
-	work->state = got_word(0, COL_STATE);
-	work->attempt = got_int8(0, COL_ATTEMPT);
-	work->due_at = got_timestamptz(0, COL_DUE_AT);
-	work->claim_id = got_int8(0, COL_CLAIM_ID);
-	work->claimed_by = got_text(0, COL_CLAIMED_BY);
-	work->handed_at = got_timestamptz(0, COL_HANDED_AT);
-	work->worker = got_text(0, COL_WORKER);
-	work->lease_until = got_timestamptz(0, COL_LEASE_UNTIL);
-	work->first_sent_at = got_timestamptz(0, COL_FIRST_SENT_AT);
-	work->quiet_from = got_timestamptz(0, COL_QUIET_FROM);
-	work->last_code = got_word(0, COL_LAST_CODE);
-	work->gate = got_word(0, COL_GATE);
-	work->needs = got_word(0, COL_NEEDS);
-	work->since = got_timestamptz(0, COL_SINCE);
-	work->tries = got_int8(0, COL_TRIES);
-	work->claim_step = got_word(0, COL_CLAIM_STEP);
-	work->earlier_open = got_bool(0, COL_EARLIER_OPEN);
-	work->late_found = got_bool(0, COL_LATE_FOUND);
-	work->answered_at = got_timestamptz(0, COL_ANSWERED_AT);
-	work->look_began_at = got_timestamptz(0, COL_LOOK_BEGAN_AT);
-	work->lookups = got_int8(0, COL_LOOKUPS);
+	work->state = got_word(row, COL_STATE);
+	work->attempt = got_int8(row, COL_ATTEMPT);
+	work->due_at = got_timestamptz(row, COL_DUE_AT);
+	work->claim_id = got_int8(row, COL_CLAIM_ID);
+	work->claimed_by = got_text(row, COL_CLAIMED_BY);
+	work->handed_at = got_timestamptz(row, COL_HANDED_AT);
+	work->worker = got_text(row, COL_WORKER);
+	work->lease_until = got_timestamptz(row, COL_LEASE_UNTIL);
+	work->first_sent_at = got_timestamptz(row, COL_FIRST_SENT_AT);
+	work->quiet_from = got_timestamptz(row, COL_QUIET_FROM);
+	work->last_code = got_word(row, COL_LAST_CODE);
+	work->gate = got_word(row, COL_GATE);
+	work->needs = got_word(row, COL_NEEDS);
+	work->since = got_timestamptz(row, COL_SINCE);
+	work->tries = got_int8(row, COL_TRIES);
+	work->claim_step = got_word(row, COL_CLAIM_STEP);
+	work->earlier_open = got_bool(row, COL_EARLIER_OPEN);
+	work->late_found = got_bool(row, COL_LATE_FOUND);
+	work->answered_at = got_timestamptz(row, COL_ANSWERED_AT);
+	work->look_began_at = got_timestamptz(row, COL_LOOK_BEGAN_AT);
+	work->lookups = got_int8(row, COL_LOOKUPS);
 }
 
 static void
-read_outcome(Intent *intent)
+read_outcome(Intent *intent, int row)
 {
-	if (got_null(0, COL_OUTCOME))
+	if (got_null(row, COL_OUTCOME))
 		return;
-	intent->outcome = got_word(0, COL_OUTCOME);
-	intent->outcome_event = got_int8(0, COL_OUTCOME_EVENT);
-	intent->outcome_at = got_timestamptz(0, COL_OUTCOME_AT);
-	intent->outcome_attempt = got_int8(0, COL_OUTCOME_ATTEMPT);
-	intent->provider_ref = got_text(0, COL_PROVIDER_REF);
+	intent->outcome = got_word(row, COL_OUTCOME);
+	intent->outcome_event = got_int8(row, COL_OUTCOME_EVENT);
+	intent->outcome_at = got_timestamptz(row, COL_OUTCOME_AT);
+	intent->outcome_attempt = got_int8(row, COL_OUTCOME_ATTEMPT);
+	intent->provider_ref = got_text(row, COL_PROVIDER_REF);
 }
 
 static void
-read_waiting(Intent *intent)
+read_waiting(Intent *intent, int row)
 {
-	got_digest(0, COL_WAITING_DIGEST, intent->waiting_digest);
-	intent->waiting_gate = got_word(0, COL_WAITING_GATE);
-	intent->waiting_needs = got_word(0, COL_WAITING_NEEDS);
-	intent->waiting_since = got_timestamptz(0, COL_WAITING_SINCE);
+	got_digest(row, COL_WAITING_DIGEST, intent->waiting_digest);
+	intent->waiting_gate = got_word(row, COL_WAITING_GATE);
+	intent->waiting_needs = got_word(row, COL_WAITING_NEEDS);
+	intent->waiting_since = got_timestamptz(row, COL_WAITING_SINCE);
 }
 
 /*

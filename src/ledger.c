@@ -519,6 +519,27 @@ ledger_put_work(const Intent *intent)
 }
 
 /*
+ * Writes down that these items of a ticket were shown to the worker.
+ */
+void
+ledger_hand_out(const DueItem *items, int count, TimestampTz now)
+{
+	static KeptQuery query = {
+		"UPDATE extaction.worklist w SET handed_at = $3"
+		" FROM unnest($1, $2) AS t (scope, intent_id)"
+		" WHERE w.scope = t.scope AND w.intent_id = t.intent_id",
+		false, 3, {TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	if (count == 0)
+		return;
+	arg_names(&args, items, count);
+	arg_timestamptz(&args, now);
+	(void) query_run(&query, &args);
+}
+
+/*
  * Takes an intent off the worklist: nothing is left to be done for it.
  */
 void

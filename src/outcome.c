@@ -48,7 +48,7 @@ static void begin(Report *report, LedgerVisit *visit, FunctionCallInfo fcinfo,
 				  int evidence, int provider_ref, const char *capability);
 static void judge_outcome(Report *report);
 static void judge_current(Report *report);
-static bool said_before(const Report *report, const char *kind);
+static bool said_before(const Report *report, bool uncertain);
 static void settle_happened(Report *report);
 static void settle_not_happened(Report *report, bool may_retry, TimestampTz due_at);
 static void stay_uncertain(Report *report, const char *status, const char *needs);
@@ -66,6 +66,7 @@ static void judge_unknown(Report *report);
 static bool can_be_looked_up(const Report *report);
 static void append(Report *report, const char *kind);
 static void finish(Report *report, const char *status);
+static void answer(Report *report, const char *status);
 static bool has_happened(const Intent *intent);
 static const char *evidence_code(const Jsonb *evidence);
 static void load_intent(Report *report, text *scope, text *intent_id);
@@ -171,8 +172,7 @@ judge_outcome(Report *report)
 						text_to_cstring(intent->request.intent_id), (long long) report->attempt),
 				 errhint("Pass the attempt that extaction.claimed showed."),
 				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "attempt")));
-	if (said_before(report, report->outcome) || said_before(report, "late_evidence") ||
-		(intent->open && strcmp(intent->work.state, "uncertain") == 0 && said_before(report, "uncertain")))
+	if (said_before(report, intent->open && strcmp(intent->work.state, "uncertain") == 0))
 		finish(report, "replayed");
 	else if (report->attempt < last)
 		keep_late(report);
@@ -223,16 +223,17 @@ judge_current(Report *report)
 }
 
 /*
- * Has exactly this been recorded of this attempt before?
+ * Has exactly this been recorded of this attempt before, as the outcome, too
+ * late, or else, if that counts, as not proved?
  */
 static bool
-said_before(const Report *report, const char *kind)
+said_before(const Report *report, bool uncertain)
 {
 	static KeptQuery query = {
 		"SELECT FROM extaction.events e"
-		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = $3 AND e.attempt = $4"
+		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.attempt = $4"
 		"   AND e.kind IN ('happened', 'not_happened', 'uncertain', 'late_evidence')"
-		"   AND e.detail ->> 'outcome' = $5"
+		"   AND e.kind IN ($5, 'late_evidence', $3) AND e.detail ->> 'outcome' = $5"
 		"   AND ((e.detail -> 'evidence') IS NOT DISTINCT FROM $6"
 		/* of erased evidence only the code is left to compare */
 		"        OR ($8 AND (e.detail ? 'evidence') = ($6 IS NOT NULL)"
@@ -244,7 +245,7 @@ said_before(const Report *report, const char *kind)
 
 	arg_text(&args, report->intent.request.scope);
 	arg_text(&args, report->intent.request.intent_id);
-	arg_cstring(&args, kind);
+	arg_cstring(&args, uncertain ? "uncertain" : report->outcome);
 	arg_int8(&args, report->attempt);
 	arg_cstring(&args, report->outcome);
 	arg_jsonb(&args, report->evidence);
@@ -259,9 +260,15 @@ said_before(const Report *report, const char *kind)
 static void
 settle_happened(Report *report)
 {
+	Intent	   *intent = &report->intent;
+
 	append(report, "happened");
-	ledger_close_work(&report->intent);
-	finish(report, "recorded");
+	ledger_close_work(intent);
+	/* that is all there is to know of it now: no need to load it again */
+	intent->open = false;
+	intent->outcome = "happened";
+	intent->provider_ref = report->provider_ref;
+	answer(report, "recorded");
 }
 
 /*
@@ -614,9 +621,17 @@ static void
 finish(Report *report, const char *status)
 {
 	Intent	   *intent = &report->intent;
-	const char *needs = report->receipt.needs;
 
 	(void) intent_load(intent, intent->request.scope, intent->request.intent_id, false);
+	answer(report, status);
+}
+
+static void
+answer(Report *report, const char *status)
+{
+	Intent	   *intent = &report->intent;
+	const char *needs = report->receipt.needs;
+
 	intent_receipt(&report->receipt, intent, status);
 	if (needs != NULL)
 		report->receipt.needs = needs;

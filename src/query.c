@@ -420,6 +420,25 @@ arg_timestamptz(QueryArgs *args, TimestampTz value)
 }
 
 /*
+ * The names of intents: an array of scopes and one of intent_ids.
+ */
+void
+arg_names(QueryArgs *args, const DueItem *items, int count)
+{
+	Datum	   *scopes = palloc(sizeof(Datum) * Max(count, 1));
+	Datum	   *intent_ids = palloc(sizeof(Datum) * Max(count, 1));
+	int			i;
+
+	for (i = 0; i < count; i++)
+	{
+		scopes[i] = PointerGetDatum(items[i].scope);
+		intent_ids[i] = PointerGetDatum(items[i].intent_id);
+	}
+	arg_array(args, scopes, count, TEXTOID);
+	arg_array(args, intent_ids, count, TEXTOID);
+}
+
+/*
  * The version of a contract: version and shipped.
  */
 void

@@ -27,7 +27,9 @@
 static int	fetch_ticket(int64 claim_id, const Identity *identity, bool handed,
 						 DueItem **items);
 static void lock_batches(int64 claim_id, const Identity *identity);
-static bool hand_out(Intent *intent, Datum *values, bool *nulls,
+static void hand_out_chunk(DueItem *items, int count, BatchFacts *batch_facts,
+						   const Identity *identity, ReturnSetInfo *result);
+static bool hand_out(Intent *intent, Datum *values, bool *nulls, BatchFacts *batch_facts,
 					 const Identity *identity, TupleDesc desc);
 static int64 send_within(const Intent *intent, TimestampTz now);
 static void give_back(Intent *intent, const Identity *identity, Gate gate);
@@ -51,6 +53,9 @@ extaction_claimed(PG_FUNCTION_ARGS)
 	int64		claim_id;
 	LedgerVisit visit;
 	Identity	identity;
+	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "extaction claimed items",
+												 ALLOCSET_DEFAULT_SIZES);
+	BatchFacts	batch_facts = no_batch_facts();
 	DueItem	   *items;
 	int			count;
 	int			i;
@@ -65,16 +70,13 @@ extaction_claimed(PG_FUNCTION_ARGS)
 	count = fetch_ticket(claim_id, &identity, false, &items);
 	if (count > 0)
 		flush_must_be_confirmed();
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i += DUE_CHUNK)
 	{
-		Datum	   *values = palloc(sizeof(Datum) * result->setDesc->natts);
-		bool	   *nulls = palloc(sizeof(bool) * result->setDesc->natts);
-		Intent		intent;
+		MemoryContext old = MemoryContextSwitchTo(memory);
 
-		CHECK_FOR_INTERRUPTS();
-		(void) intent_load(&intent, items[i].scope, items[i].intent_id, false);
-		if (hand_out(&intent, values, nulls, &identity, result->setDesc))
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		hand_out_chunk(items + i, Min(DUE_CHUNK, count - i), &batch_facts, &identity, result);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(memory);
 	}
 	ledger_leave(&visit);
 	return (Datum) 0;
@@ -152,11 +154,36 @@ fetch_ticket(int64 claim_id, const Identity *identity, bool handed, DueItem **it
 }
 
 /*
+ * Hands items out, and writes that down.
+ */
+static void
+hand_out_chunk(DueItem *items, int count, BatchFacts *batch_facts,
+			   const Identity *identity, ReturnSetInfo *result)
+{
+	Intent	   *intents = intents_load(items, count);
+	Datum	   *values = palloc(sizeof(Datum) * result->setDesc->natts);
+	bool	   *nulls = palloc(sizeof(bool) * result->setDesc->natts);
+	int			handed = 0;
+	int			i;
+
+	for (i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!hand_out(&intents[i], values, nulls, batch_facts, identity, result->setDesc))
+			continue;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		items[handed++] = items[i];
+	}
+	ledger_hand_out(items, handed, GetCurrentTimestamp());
+}
+
+/*
  * Hands one item out, if it may still go: all gates again, and time enough.
  * What may not go any more goes back, as never sent.
  */
 static bool
-hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, TupleDesc desc)
+hand_out(Intent *intent, Datum *values, bool *nulls, BatchFacts *batch_facts,
+		 const Identity *identity, TupleDesc desc)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		look = strcmp(intent->work.claim_step, "look") == 0;
@@ -168,7 +195,7 @@ hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, T
 	if (!look)
 	{
 		Facts		facts;
-		Gate		gate = intent_gates(intent, &facts).gate;
+		Gate		gate = intent_gates_next(intent, &facts, batch_facts).gate;
 
 		if (gate != GATE_COUNT || within <= 0 || intent->work.late_found)
 		{
@@ -176,8 +203,6 @@ hand_out(Intent *intent, Datum *values, bool *nulls, const Identity *identity, T
 			return false;
 		}
 	}
-	intent->work.handed_at = now;
-	ledger_put_work(intent);
 	fill_envelope(intent, within, values, nulls, desc);
 	return true;
 }
