@@ -119,9 +119,9 @@ COMMENT ON VIEW extaction.pending_approvals IS
 -- next_step is the dear part, so it comes after the sort: LIMIT 100 asks for it a hundred times.
 CREATE VIEW extaction.todo WITH (security_barrier) AS
     SELECT t.scope, t.intent_id, t.batch_id, t.state,
-           coalesce(t.for_whom, CASE n.step WHEN 'human' THEN 'approver' ELSE 'worker' END) AS for_whom,
-           t.action, t.destination, coalesce(t.gate, n.gate) AS gate, coalesce(t.needs, n.needs, n.reason) AS needs,
-           coalesce(t.next_step, n.step) AS next_step, t.since, t.attempt, t.request_digest, t.batch_items, t.sample
+           coalesce(t.for_whom, CASE (n.next).step WHEN 'human' THEN 'approver' ELSE 'worker' END) AS for_whom,
+           t.action, t.destination, coalesce(t.gate, (n.next).gate) AS gate, coalesce(t.needs, (n.next).needs, (n.next).reason) AS needs,
+           coalesce(t.next_step, (n.next).step) AS next_step, t.since, t.attempt, t.request_digest, t.batch_items, t.sample
     FROM (SELECT u.state <> 'uncertain' AS later, u.* FROM (
           SELECT w.scope, w.intent_id, i.batch_id,
                  CASE w.state WHEN 'blocked' THEN 'blocked' ELSE 'uncertain' END AS state, g.who_can_fix AS for_whom,
@@ -146,7 +146,7 @@ CREATE VIEW extaction.todo WITH (security_barrier) AS
           JOIN extaction.gates g USING (gate)
           WHERE w.scope IN (SELECT v.scope FROM extaction.visible_scopes v)
           ) u ORDER BY later, u.since) t
-    LEFT JOIN LATERAL (SELECT n.* FROM extaction.next_step(t.scope, t.intent_id) n WHERE NOT t.later) n ON true
+    CROSS JOIN LATERAL (SELECT CASE WHEN NOT t.later THEN extaction.next_step(t.scope, t.intent_id) END AS next OFFSET 0) n
     ORDER BY t.later, t.since;
 COMMENT ON VIEW extaction.todo IS
 'Everything that waits for someone, uncertain first: where it stands, for whom it waits, which gate stops it, what it needs. A whole list that waits is one row, with the number of its items, the first three and its digest.';

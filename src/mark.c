@@ -32,7 +32,8 @@
 #include "utils/timestamp.h"
 
 #define NMARKS 64
-#define LONG_WAY 1000			/* blocks, beyond those of what is found */
+#define PLACES 4				/* where one of them may be */
+#define LONG_WAY 500			/* blocks, beyond those of what is found */
 #define TOO_LONG 20000			/* not to be gone again for want of work */
 #define TIMES_THE_WAY 100
 #define LONGEST (10 * USECS_PER_SEC)
@@ -47,6 +48,7 @@ typedef struct Mark
 
 static Mark marks[NMARKS];
 
+static Mark *mark_of(uint64 search);
 static int64 blocks_so_far(void);
 
 /*
@@ -56,7 +58,7 @@ static int64 blocks_so_far(void);
 void
 walk_begin(Walk *walk, uint64 search, bool whole)
 {
-	const Mark *mark = &marks[search % NMARKS];
+	const Mark *mark = mark_of(search);
 
 	memset(walk, 0, sizeof(Walk));
 	walk->search = search;
@@ -90,7 +92,7 @@ walk_leg_end(Walk *walk, int64 expected)
 void
 walk_end(const Walk *walk, TimestampTz reached)
 {
-	Mark	   *mark = &marks[walk->search % NMARKS];
+	Mark	   *mark = mark_of(walk->search);
 
 	if (walk->whole)
 	{
@@ -111,7 +113,7 @@ walk_end(const Walk *walk, TimestampTz reached)
 bool
 walk_again(const Walk *walk)
 {
-	return !walk->whole && !marks[walk->search % NMARKS].too_long;
+	return !walk->whole && !mark_of(walk->search)->too_long;
 }
 
 /*
@@ -121,6 +123,27 @@ uint64
 walk_search(uint64 search, const void *bytes, int len)
 {
 	return hash_bytes_extended((const unsigned char *) bytes, len, search + len);
+}
+
+/*
+ * The mark of that search, or a place for it: that of the one that ends first.
+ */
+static Mark *
+mark_of(uint64 search)
+{
+	Mark	   *place = &marks[search % NMARKS];
+	int			i;
+
+	for (i = 0; i < PLACES; i++)
+	{
+		Mark	   *mark = &marks[(search + i) % NMARKS];
+
+		if (mark->search == search)
+			return mark;
+		if (mark->until < place->until)
+			place = mark;
+	}
+	return place;
 }
 
 static int64
