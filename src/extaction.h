@@ -560,7 +560,7 @@ extern void row_uuid(const GotRow *row, int member, pg_uuid_t *value);
 extern char *got_word(int row, int column);
 extern Interval got_interval(int row, int column);
 extern void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
-extern void arg_names(QueryArgs *args, const DueItem *items, int count);
+extern void arg_due_items(QueryArgs *args, const DueItem *items, int count);
 extern void arg_contract(QueryArgs *args, bool known, int64 version,
 						 bool shipped);
 

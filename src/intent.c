@@ -148,7 +148,7 @@ intents_load(const DueItem *items, int count)
 	QueryArgs	args = {0};
 	int			row;
 
-	arg_names(&args, items, count);
+	arg_due_items(&args, items, count);
 	if ((int) query_run(&query, &args) != count)
 		elog(ERROR, "not every intent was loaded");
 	for (row = 0; row < count; row++)

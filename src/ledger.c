@@ -534,7 +534,7 @@ ledger_hand_out(const DueItem *items, int count, TimestampTz now)
 
 	if (count == 0)
 		return;
-	arg_names(&args, items, count);
+	arg_due_items(&args, items, count);
 	arg_timestamptz(&args, now);
 	(void) query_run(&query, &args);
 }

@@ -423,7 +423,7 @@ arg_timestamptz(QueryArgs *args, TimestampTz value)
  * The names of intents: an array of scopes and one of intent_ids.
  */
 void
-arg_names(QueryArgs *args, const DueItem *items, int count)
+arg_due_items(QueryArgs *args, const DueItem *items, int count)
 {
 	Datum	   *scopes = palloc(sizeof(Datum) * Max(count, 1));
 	Datum	   *intent_ids = palloc(sizeof(Datum) * Max(count, 1));
