@@ -9,7 +9,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = new_server('first', 'wal_level = replica', 'max_wal_senders = 5', 'autovacuum = off');
+my $first = new_server('first', 'wal_level = replica', 'max_wal_senders = 5', 'autovacuum = off');
+my $node = $first;
 make_tools($node);
 
 # What the backup holds: one is out, three are closed.
@@ -60,6 +61,20 @@ is(answer('closed', 1002, 'not_happened', '400'), 'late|sending', 'closed: an ol
 is(answer('again', 1001, 'not_happened', '400'), 'late|sending', 'again: nor does it here');
 is(answer($_, 2001, 'happened'), 'recorded|happened', "$_: its own answer does") foreach qw(closed again);
 is_sound('restored twice');
+$node->stop;
+
+# The first backup again.  It knows nothing of the time it was restored before, so its owner says it twice.
+$node = PostgreSQL::Test::Cluster->new('fourth');
+$node->init_from_backup($first, 'base');
+$node->start;
+$node->safe_psql('postgres', "SELECT extaction.adopt('restored', clock_timestamp() - interval '1 h', clock_timestamp())") for 1 .. 2;
+ask('closed');
+retry('closed');
+claim();
+is(attempt('closed'), '2001', 'the same backup again: above what both lost databases gave');
+is(answer('closed', 1001, 'not_happened', '400'), 'late|sending', 'the same backup again: an old answer settles nothing');
+is(answer('open', 1, 'happened'), 'late|uncertain', 'the same backup again: nor does an older one');
+is_sound('the same backup again');
 $node->stop;
 done_testing();
 
