@@ -230,7 +230,7 @@ sub do_resend { return $_[0]->take('resend'); }
 sub take
 {
 	my ($self, $step, $sure) = @_;
-	my $lease = rand() < 0.5 ? '400 ms' : '1 s';
+	my $lease = $sure ? '10 s' : rand() < 0.5 ? '400 ms' : '1 s';
 	my ($ticket) = $self->rows("SELECT claim_id FROM extaction.claim('$self->{name}', 1 + (random() * 3)::int, '$step', '$lease', scope => 'camp')");
 
 	return if !$ticket || $ticket->[0] eq '' || (!$sure && rand() < 0.05);
@@ -253,6 +253,7 @@ sub take
 		if ($step eq 'look')
 		{
 			$answer = $self->{provider}->call('look', $operation, $key, $intent) or next;
+			sleep rand 0.5 if !$sure && rand() < 0.1;		# what it has seen may be old when it says so
 			$self->verb('record_lookup', "'camp', '$intent', '" . ($answer =~ /^found/ ? 'found' : 'absent') . "', '{\"by\": \"list\"}'");
 			next;
 		}
@@ -263,6 +264,7 @@ sub take
 		}
 		my $chance = $sure ? 1 : rand;
 		my $fate = $chance < 0.1 ? 'refused' : $chance < 0.2 ? 'dropped' : $chance < 0.4 ? 'lost' : 'ok';
+		sleep rand 0.8 if !$sure && rand() < 0.1;		# on its way for a while
 		$answer = $self->{provider}->call('send', $operation, $key, $intent, $attempt, $until + $bound, $fate);
 		next if !$sure && rand() < 0.05;
 		sleep rand 1.5 if !$sure && rand() < 0.03;

@@ -5,6 +5,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use PostgreSQL::Test::Utils;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(kill_server kill_for_good backends);
@@ -17,8 +18,11 @@ sub kill_server
 
 	if ($how eq 'backend')
 	{
+		my @all = children($node->{_pid});
+
 		kill 'KILL', $backend;
-		sleep 0.02 while -e "/proc/$backend";
+		# until all the others have gone, too, the server has not noticed
+		wait_for_end(@all);
 		$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
 		return;
 	}
@@ -43,7 +47,15 @@ sub kill_for_good
 	$node->kill9;
 	kill 'KILL', @all;
 	# the last of the dead lets go of the shared memory
-	sleep 0.02 while grep { -e "/proc/$_" } @all;
+	wait_for_end(@all);
+	return;
+}
+
+sub wait_for_end
+{
+	my $until = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	sleep 0.02 while time < $until && grep { -e "/proc/$_" } @_;
 	return;
 }
 

@@ -36,7 +36,19 @@ $node->append_conf('postgresql.conf', "restart_after_crash = on\nautovacuum = of
 $node->start;
 my $provider = Provider->new;
 
-until ($bad || finished())
+eval { ledger() until $bad || finished(); 1 } or check(undef, "round $done", $@);
+is($bad, 0, "$done rounds, $answers answers, seed $seed: " . tally());
+my $said = delete $killed{said};
+note join ', ', map { "$_ $said->{$_}" } sort keys %$said;
+diag join ', ', map { "$_ $said->{$_}" } sort keys %$said if $soak;
+cmp_ok($said->{handed} // 0, '>', $done, 'much was sent');
+cmp_ok($said->{$_} // 0, '>', 0, "$_ was played") foreach qw(submit approve batch record_outcome record_lookup);
+
+$node->stop('immediate');
+done_testing();
+
+# A ledger, from its beginning to its end.
+sub ledger
 {
 	my $database = "camp$done";
 	$node->safe_psql('postgres', "CREATE DATABASE $database");
@@ -58,16 +70,8 @@ until ($bad || finished())
 	$answers += $campaign->{answers};
 	$killed{said}{$_} += $campaign->{count}{$_} foreach keys %{ $campaign->{count} };
 	$node->safe_psql('postgres', "DROP DATABASE $database") unless $bad;
+	return;
 }
-is($bad, 0, "$done rounds, $answers answers, seed $seed: " . tally());
-my $said = delete $killed{said};
-note join ', ', map { "$_ $said->{$_}" } sort keys %$said;
-diag join ', ', map { "$_ $said->{$_}" } sort keys %$said if $soak;
-cmp_ok($said->{handed} // 0, '>', $done, 'much was sent');
-cmp_ok($said->{$_} // 0, '>', 0, "$_ was played") foreach qw(submit approve batch record_outcome record_lookup);
-
-$node->stop('immediate');
-done_testing();
 
 sub finished
 {
@@ -86,8 +90,11 @@ sub check
 	return unless @faults;
 	$bad++;
 	diag "seed $seed, $when: $_" foreach @faults;
+	return unless $campaign;
 	my %intents = map { /^(l\d+r\d+w\d+-\S*?):/ ? ($1 => 1) : () } @faults;
-	diag "$_:\n" . $campaign->story($_) foreach (sort keys %intents)[ 0 .. ($#{ [ keys %intents ] } < 4 ? $#{ [ keys %intents ] } : 4) ];
+	my @some = sort keys %intents;
+	splice @some, 5 if @some > 5;
+	diag "$_:\n" . $campaign->story($_) foreach @some;
 	return;
 }
 
