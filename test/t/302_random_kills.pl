@@ -14,7 +14,7 @@ use Provider;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $seconds = $ENV{EXTACTION_SECONDS} || ($ENV{EXTACTION_ROUNDS} ? 0 : 20);
+my $seconds = $ENV{EXTACTION_SECONDS} || ($ENV{EXTACTION_ROUNDS} ? 0 : 15);
 my $rounds = $ENV{EXTACTION_ROUNDS} || 1_000_000;
 my $seed = $ENV{EXTACTION_SEED} || int rand 1_000_000;
 my $soak = $ENV{EXTACTION_ROUNDS} || $ENV{EXTACTION_SECONDS};
