@@ -45,6 +45,7 @@ OBJS = \
 	src/privileges.o \
 	src/propose.o \
 	src/approve.o \
+	src/revoke.o \
 	src/fake_provider.o \
 	src/contract.o \
 	src/contract_function.o \
@@ -158,7 +159,7 @@ all install installcheck clean:
 	@exit 1
 endif
 
-$(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h src/batch.h
+$(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h src/batch.h src/approve.h
 
 # The install script is a book of several chapters.
 sql/extaction--1.0.sql: $(PIECES:%=sql/%.sql)

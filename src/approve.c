@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * approve.c
- *	  Allowing exactly one request, refusing it, and taking the yes back.
+ *	  Allowing exactly one request, and refusing it; see also revoke.c.
  *
  * An approval is bound to a digest, names a capability, and ends.  It is
  * checked when it is used, every time (gate.c); here it is written down.
  *
  * Every verb here holds the exclusive lock of the intent.  So two approvers
- * of two see each other, an approval and a request that begins to wait cannot
- * miss each other, and taking an approval back waits for the transactions
- * that are just using it.  When enough have approved what waits, the approval
+ * of two see each other, and an approval and a request that begins to wait
+ * cannot miss each other.  When enough have approved what waits, the approval
  * itself lets it go on.
  *
  * Copyright (c) 2026, the extaction authors
@@ -18,30 +17,10 @@
  */
 #include "postgres.h"
 
+#include "approve.h"
 #include "batch.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
-
-/* One call about an approval. */
-typedef struct Approving
-{
-	Request		request;
-	CandidateRef candidate;
-	Identity	requester;		/* name is NULL: nobody has asked yet */
-	Order		order;
-	Identity	approver;
-	text	   *approval_id;
-	text	   *capability;		/* NULL: the action's */
-	text	   *note;
-	bool		has_end;
-	TimestampTz expires_at;
-	Facts		facts;
-	Intent		intent;
-	/* the answer */
-	const char *status;
-	const char *needs;
-	Jsonb	   *detail;
-} Approving;
 
 static void begin_in_advance(Approving *approving, LedgerVisit *visit,
 							 FunctionCallInfo fcinfo, int end);
@@ -49,7 +28,6 @@ static void approve_if_open(Approving *approving);
 static void begin_with_digest(Approving *approving, LedgerVisit *visit,
 							  FunctionCallInfo fcinfo);
 static void lock_and_look(Approving *approving);
-static void look(Approving *approving);
 static const char *why_not(Approving *approving);
 static bool is_settled(const Approving *approving);
 static const char *why_not_waiting(Approving *approving);
@@ -58,20 +36,13 @@ static bool already_approved(Approving *approving);
 static void require_action(const Request *request);
 static void insert_approval(Approving *approving);
 static void go_on(Approving *approving);
-static void load_approval(Approving *approving);
-static bool insert_revocation(Approving *approving, const text *reason);
-static void say_what_is_out(Approving *approving);
 static const char *stands(const Approving *approving, TimestampTz now);
-static Datum approval_receipt_and_leave(FunctionCallInfo fcinfo,
-										Approving *approving,
-										LedgerVisit *visit);
 
 PG_FUNCTION_INFO_V1(extaction_approve);
 PG_FUNCTION_INFO_V1(extaction_reject);
 PG_FUNCTION_INFO_V1(extaction_approve_in_advance);
 PG_FUNCTION_INFO_V1(extaction_approve_batch_in_advance);
 PG_FUNCTION_INFO_V1(extaction_approve_fake_task);
-PG_FUNCTION_INFO_V1(extaction_revoke_approval);
 
 /*
  * approve(scope, request_digest, expires_at, note, actor)
@@ -262,18 +233,21 @@ lock_and_look(Approving *approving)
 	if (!request_load(&kept, &candidate, &approving->requester, &approving->order,
 					  request->scope, request->digest))
 		approving->order = NO_ORDER;
-	look(approving);
+	approving_look(approving);
 	if (approving->facts.bound && approving->facts.waits)
 	{
 		ledger_stop_waiting_bound(request);
-		look(approving);
+		approving_look(approving);
 	}
 	if (!request->whole_batch)
 		(void) intent_lock(&approving->intent, request->scope, request->intent_id);
 }
 
-static void
-look(Approving *approving)
+/*
+ * What the ledger says of the request now.
+ */
+void
+approving_look(Approving *approving)
 {
 	facts_load(&approving->facts, &approving->request,
 			   text_to_cstring(approving->request.action),
@@ -370,7 +344,7 @@ approve(Approving *approving)
 		event.approval_id = approving->approval_id;
 		ledger_append(&event, "approved", &approving->request, &approving->approver);
 	}
-	look(approving);
+	approving_look(approving);
 	if (!is_task_request(approving->request.payload))
 		go_on(approving);
 	if (GetCurrentTimestamp() >= approving->expires_at)
@@ -516,138 +490,6 @@ go_on(Approving *approving)
 }
 
 /*
- * revoke_approval(scope, approval_id, reason, actor) returns approval_receipt
- */
-Datum
-extaction_revoke_approval(PG_FUNCTION_ARGS)
-{
-	Approving	approving = {0};
-	text	   *reason = reason_argument(fcinfo, 2);
-	text	   *actor = optional_name(fcinfo, 3, "actor");
-	Receipt		event = NO_RECEIPT;
-	LedgerVisit visit;
-
-	approving.request.scope = name_argument(fcinfo, 0, "scope");
-	approving.approval_id = name_argument(fcinfo, 1, "approval_id");
-
-	ledger_enter(&visit, LEDGER_DECIDES);
-	identity_init(&approving.approver, visit.caller, actor);
-	access_require(&approving.approver, approving.request.scope, "approver");
-	load_approval(&approving);
-	ledger_lock_subject(approving.request.scope, subject_kind(&approving.request),
-						approving.request.intent_id, true);
-	if (insert_revocation(&approving, reason))
-	{
-		event.approval_id = approving.approval_id;
-		event.detail = detail_words("reason", text_to_cstring(reason), NULL);
-		ledger_append(&event, "revoked", &approving.request, &approving.approver);
-	}
-	/* a claim that is just using the approval has the row: it is waited for */
-	if (!approving.request.whole_batch)
-		(void) intent_lock(&approving.intent, approving.request.scope,
-						   approving.request.intent_id);
-	say_what_is_out(&approving);
-	look(&approving);
-	PG_RETURN_DATUM(approval_receipt_and_leave(fcinfo, &approving, &visit));
-}
-
-/*
- * The request that the approval is for.
- */
-static void
-load_approval(Approving *approving)
-{
-	static KeptQuery query = {
-		"SELECT a.id, a.request_digest, a.expires_at, r.action, r.destination, a.kind = 'batch', r.payload"
-		" FROM extaction.approvals a"
-		" LEFT JOIN extaction.requests r ON r.scope = a.scope AND r.request_digest = a.request_digest"
-		" WHERE a.scope = $1 AND a.approval_id = $2",
-		false, 2, {TEXTOID, TEXTOID}, NULL
-	};
-	Request    *request = &approving->request;
-	QueryArgs	args = {0};
-
-	arg_text(&args, request->scope);
-	arg_text(&args, approving->approval_id);
-	if (query_run_now(&query, &args) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("approval \"%s\" does not exist in scope \"%s\"",
-						text_to_cstring(approving->approval_id), text_to_cstring(request->scope)),
-				 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "approval_id")));
-	request->intent_id = got_text(0, 1);
-	got_digest(0, 2, request->digest);
-	approving->expires_at = got_timestamptz(0, 3);
-	request->action = got_text(0, 4);
-	request->destination = got_text(0, 5);
-	request->whole_batch = got_bool(0, 6);
-	request->payload = got_jsonb(0, 7);
-	if (request->whole_batch)
-	{
-		request->batch_id = request->intent_id;
-		memcpy(request->batch_digest, request->digest, DIGEST_LENGTH);
-	}
-}
-
-/*
- * False if it was revoked before.
- */
-static bool
-insert_revocation(Approving *approving, const text *reason)
-{
-	static KeptQuery query = {
-		"INSERT INTO extaction.revocations"
-		" (scope, approval_id, reason, revoked_by, role, \"session_user\", actor)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7)"
-		" ON CONFLICT (scope, approval_id) DO NOTHING RETURNING 1",
-		false, 7, {TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
-	};
-	QueryArgs	args = {0};
-
-	arg_text(&args, approving->request.scope);
-	arg_text(&args, approving->approval_id);
-	arg_text(&args, reason);
-	arg_text(&args, approving->approver.name);
-	arg_identity(&args, &approving->approver);
-	return query_run(&query, &args) == 1;
-}
-
-/*
- * A revocation stops what has not gone out; of the rest it can only tell.
- * What went out: the attempts that were claimed and not given back, and a
- * fake task's only one.
- */
-static void
-say_what_is_out(Approving *approving)
-{
-	static KeptQuery query = {
-		"SELECT jsonb_build_object('attempts', jsonb_agg(DISTINCT e.attempt ORDER BY e.attempt))"
-		" FROM extaction.events e"
-		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.request_digest = $3"
-		"   AND e.kind IN ('sending', 'happened') AND e.attempt IS NOT NULL"
-		"   AND NOT EXISTS (SELECT FROM extaction.events b"
-		"                   WHERE b.scope = $1 AND b.intent_id = $2 AND b.attempt = e.attempt"
-		"                     AND b.kind IN ('released', 'not_happened'))"
-		" HAVING count(*) > 0",
-		false, 3, {TEXTOID, TEXTOID, BYTEAOID}, NULL
-	};
-	QueryArgs	args = {0};
-
-	arg_text(&args, approving->request.scope);
-	arg_text(&args, approving->request.intent_id);
-	arg_digest(&args, approving->request.digest);
-	approving->status = "revoked";
-	if (approving->request.whole_batch)
-		approving->detail = batch_out(&approving->request);
-	else if (query_run_now(&query, &args) > 0)
-		approving->detail = got_jsonb(0, 1);
-	if (approving->detail == NULL)
-		return;
-	approving->status = "too_late";
-	approving->needs = "an undo, if one is wanted: what was approved has gone out already";
-}
-
-/*
  * Where the request stands.  What was rejected stands nowhere: it neither
  * waits nor can it go out.
  */
@@ -664,7 +506,7 @@ stands(const Approving *approving, TimestampTz now)
 /*
  * Ends the visit with the answer.
  */
-static Datum
+Datum
 approval_receipt_and_leave(FunctionCallInfo fcinfo, Approving *approving, LedgerVisit *visit)
 {
 	TimestampTz now = GetCurrentTimestamp();

@@ -35,7 +35,7 @@ $node->safe_psql(
 my $batch = "'club', 'w48', 'letter', '{\"subject\": \"Friday\"}', items";
 my $before;
 
-my $session = $node->background_psql('postgres', on_error_stop => 0);
+my $session = $node->background_psql('postgres', on_error_stop => 0, timeout => 1800);
 my $pid = answer('SELECT pg_backend_pid()');
 
 # What a statement answers, or its error.
@@ -102,7 +102,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM extaction.events WHERE kin
 calls($outcomes, "not_proven $quarter, recorded " . 3 * $quarter, 'outcomes of many');
 
 # somebody is in the scope, so that the locks of single intents can't become one of the whole
-my $other = $node->background_psql('postgres');
+my $other = $node->background_psql('postgres', timeout => 1800);
 $other->query_safe('BEGIN');
 $other->query_safe("SELECT extaction.submit('club', 'other', 'letter', '1\@example.org', '{}')");
 calls($outcomes, "replayed $answers", 'the same log again');
