@@ -127,6 +127,7 @@ ISOLATION = \
 	wake-wake \
 	redact-record \
 	submit-other \
+	submit-cancel \
 	batch-batch \
 	batch-overlap \
 	batch-submit \

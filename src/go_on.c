@@ -318,11 +318,13 @@ end_waiting(text *scope, text *kind, text *id, const Identity *identity)
 	Order		order;
 	Receipt		event = NO_RECEIPT;
 
-	if (!load_waiting(&request, &candidate, &requester, &order, scope, kind, id))
+	/* a submit that binds it has taken it off the list */
+	if (!load_waiting(&request, &candidate, &requester, &order, scope, kind, id) ||
+		!ledger_stop_waiting(scope, text_to_cstring(kind), id, NULL))
 		return false;
 	event.detail = detail_words("reason", "it has waited for longer than the action's request_ttl", NULL);
 	ledger_append(&event, "cancelled", &request, identity);
-	return ledger_stop_waiting(scope, text_to_cstring(kind), id, NULL);
+	return true;
 }
 
 static bool

@@ -38,6 +38,7 @@ static void refuse(Wish *wish, const char *needs);
 static void append(Wish *wish, const char *kind);
 static bool cancelled_before(const Wish *wish);
 static bool cancel(Wish *wish);
+static bool stop_waiting(const Wish *wish);
 static const char *cannot_compensate(const Wish *wish);
 static TimestampTz quiet_end(const Wish *wish);
 
@@ -99,12 +100,19 @@ cancel(Wish *wish)
 
 	if (!wish->known)
 		refuse(wish, "an intent that is there: the scope knows none of this name");
+	else if (intent->waits && !intent->bound && !stop_waiting(wish))
+	{
+		/* a submit has just bound it */
+		wish->known = intent_lock(intent, wish->scope, wish->intent_id);
+		wish->state = wish->known ? intent_state(intent, GetCurrentTimestamp()) : "not there";
+		return cancel(wish);
+	}
 	else if (intent->waits || open)
 	{
 		if (!intent->bound)
 			memcpy(intent->request.digest, intent->waiting_digest, DIGEST_LENGTH);
 		append(wish, open || !intent->bound ? "cancelled" : "abandoned");
-		(void) ledger_stop_waiting(wish->scope, "intent", wish->intent_id, NULL);
+		(void) stop_waiting(wish);
 		if (open)
 			ledger_close_work(intent);
 		return true;
@@ -112,6 +120,12 @@ cancel(Wish *wish)
 	else
 		refuse(wish, psprintf("an intent that never went out: this one is %s", wish->state));
 	return false;
+}
+
+static bool
+stop_waiting(const Wish *wish)
+{
+	return ledger_stop_waiting(wish->scope, "intent", wish->intent_id, NULL);
 }
 
 /*
