@@ -304,7 +304,7 @@ COMMENT ON VIEW extaction.fake_task_counts IS
 
 CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     WITH visible AS MATERIALIZED (SELECT v.scope FROM extaction.visible_scopes v),
-    redacted AS MATERIALIZED (SELECT e.scope, e.intent_id, e.detail FROM extaction.events e
+    redacted AS MATERIALIZED (SELECT e.scope, e.intent_id, e.request_digest, e.detail FROM extaction.events e
                               WHERE e.kind = 'redacted' AND e.scope IN (SELECT scope FROM visible))
     SELECT i.scope, i.intent_id, 'request_digest'::text AS what,
            'the stored request does not have the digest that the intent is bound to'::text AS detail
@@ -330,6 +330,22 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
                 'candidate_id', r.candidate_id, 'digest', encode(r.candidate_digest, 'hex'),
                 'source_id', r.source_id, 'source_version', r.source_version) END))
     UNION ALL
+    SELECT r.scope, r.intent_id, 'request_digest', 'a kept list does not have the digest that it is filed under'
+    FROM extaction.requests r
+    CROSS JOIN LATERAL (SELECT jsonb_agg(jsonb_build_array(t.item -> 'intent_id', CASE
+                                   WHEN t.item ? 'destination' THEN encode(extaction.stored_digest(jsonb_build_object(
+                                       'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', t.item -> 'intent_id', 'action', r.action,
+                                       'destination', t.item -> 'destination', 'candidate', NULL,
+                                       'payload', (r.payload -> 'payload') || coalesce(t.item -> 'payload', '{}'))), 'hex')
+                                   ELSE t.item ->> 'digest' END) ORDER BY t.position) AS items
+                        FROM jsonb_array_elements(CASE jsonb_typeof(r.payload -> 'items') WHEN 'array' THEN r.payload -> 'items' END)
+                             WITH ORDINALITY t (item, position)) n
+    WHERE r.scope IN (SELECT scope FROM visible) AND r.kind = 'batch'
+      AND NOT (r.payload = 'null' AND (r.scope, r.request_digest) IN (SELECT e.scope, e.request_digest FROM redacted e))
+      AND r.request_digest IS DISTINCT FROM extaction.stored_digest(jsonb_build_object(
+            'v', 'extaction.batch.v1', 'scope', r.scope, 'batch_id', r.intent_id, 'action', r.action, 'items', n.items,
+            'payload_digest', coalesce(encode(extaction.stored_digest(r.payload -> 'payload'), 'hex'), r.payload ->> 'payload_digest')))
+    UNION ALL
     SELECT c.scope, NULL, 'candidate_digest', format('candidate %s revision %s does not have its digest', c.candidate_id, c.revision)
     FROM extaction.candidates c
     WHERE c.scope IN (SELECT scope FROM visible) AND c.digest IS DISTINCT FROM extaction.stored_digest(c.content)
@@ -348,6 +364,17 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     LEFT JOIN extaction.approvals a ON (a.scope, a.approval_id) = (i.scope, i.approval_id)
     WHERE i.scope IN (SELECT scope FROM visible) AND i.batch_id IS NULL
       AND (a.kind, a.id, a.request_digest) IS DISTINCT FROM ('intent', i.intent_id, i.request_digest)
+    UNION ALL
+    SELECT b.scope, b.batch_id, 'approval', format('approval %s is not there, or is for another request', b.approval_id)
+    FROM extaction.batches b
+    LEFT JOIN extaction.approvals a ON (a.scope, a.approval_id) = (b.scope, b.approval_id)
+    WHERE b.scope IN (SELECT scope FROM visible)
+      AND (a.kind, a.id, a.request_digest) IS DISTINCT FROM ('batch', b.batch_id, b.request_digest)
+    UNION ALL
+    SELECT i.scope, i.intent_id, 'batch', format('list %s is not there', i.batch_id)
+    FROM extaction.intents i
+    LEFT JOIN extaction.batches b ON (b.scope, b.batch_id) = (i.scope, i.batch_id)
+    WHERE i.scope IN (SELECT scope FROM visible) AND i.batch_id IS NOT NULL AND b.batch_id IS NULL
     UNION ALL
     SELECT e.scope, e.intent_id, 'event', format('event %s (%s) is about an intent that is not there', e.event_id, e.kind)
     FROM extaction.events e
@@ -411,11 +438,60 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
           WHEN 'revoked' THEN NOT EXISTS (SELECT FROM extaction.revocations r WHERE (r.scope, r.approval_id) = (e.scope, e.approval_id))
           END
     UNION ALL
+    SELECT a.scope, a.id, 'approval', format('approval %s is not one that %s is recorded to have given', a.approval_id, a.approver)
+    FROM extaction.approvals a
+    WHERE a.scope IN (SELECT scope FROM visible)
+      AND (a.approver NOT IN (a.role, quote_ident(a.role), concat(a.role, ':', a.actor), concat(quote_ident(a.role), ':', a.actor))
+           OR NOT EXISTS (SELECT FROM extaction.events e
+                          WHERE e.scope = a.scope AND e.kind = 'approved' AND e.approval_id = a.approval_id
+                            AND e.request_digest = a.request_digest AND e.role = a.role AND e."session_user" = a."session_user"
+                            AND e.actor IS NOT DISTINCT FROM a.actor))
+    UNION ALL
+    SELECT r.scope, NULL, 'revocation', format('approval %s was not revoked, by the events', r.approval_id)
+    FROM extaction.revocations r
+    WHERE r.scope IN (SELECT scope FROM visible)
+      AND NOT EXISTS (SELECT FROM extaction.events e
+                      WHERE e.scope = r.scope AND e.kind = 'revoked' AND e.approval_id = r.approval_id)
+    UNION ALL
+    -- (a restore makes attempts of its own, 1000 higher; the fake provider has none)
+    SELECT e.scope, e.intent_id, 'outcome', format('event %s (%s) is about attempt %s, which never went out', e.event_id, e.kind, e.attempt)
+    FROM extaction.events e
+    JOIN extaction.intents i ON i.scope = e.scope AND i.intent_id = e.intent_id AND i.action <> 'create_fake_task'
+    WHERE e.scope IN (SELECT scope FROM visible) AND e.kind IN ('happened', 'not_happened', 'uncertain')
+      AND coalesce(e.attempt, 1) % 1000 <> 0
+      AND NOT EXISTS (SELECT FROM extaction.events s
+                      WHERE s.scope = e.scope AND s.intent_id = e.intent_id AND s.attempt = e.attempt
+                        AND (s.kind = 'sending' OR s.detail #>> '{evidence,code}' = 'restored'))
+    UNION ALL
+    SELECT scope, NULL, 'access', format('%s as %s: %s by access_changes, %s in scope_members', member_name, capability,
+           coalesce(c.kind, 'unknown'), CASE WHEN m.member IS NULL THEN 'missing' ELSE 'there' END)
+    FROM extaction.scope_members m
+    FULL JOIN (SELECT DISTINCT ON (c.scope, c.member_name, c.capability) c.* FROM extaction.access_changes c
+               ORDER BY c.scope, c.member_name, c.capability, c.event_id DESC) c USING (scope, member_name, capability)
+    WHERE scope IN (SELECT scope FROM visible)
+      AND ((m.member IS NOT NULL) <> coalesce(c.kind = 'granted', false)
+           OR m.member IS NOT NULL AND m.vouches_for IS DISTINCT FROM c.vouches_for)
+    UNION ALL
     SELECT NULL, NULL, 'action', format('action %s is not as it was last recorded in action_changes', a.action)
     FROM extaction.actions a
     WHERE a IS DISTINCT FROM (SELECT jsonb_populate_record(NULL::extaction.actions, c.new_row) FROM extaction.action_changes c
                               WHERE c.action = a.action ORDER BY c.recorded_at DESC LIMIT 1)
     UNION ALL
     SELECT NULL, NULL, 'guard', format('table %s has not its guard %s: see repair_guards()', m.on_table, m.guard)
-    FROM extaction.missing_guards() m;
+    FROM extaction.missing_guards() m
+    UNION ALL
+    SELECT NULL, NULL, 'guard', format('function %s is not the one that the extension came with', p.oid::regprocedure)
+    FROM pg_proc p
+    JOIN pg_language l ON l.oid = p.prolang
+    WHERE p.pronamespace = 'extaction'::regnamespace::oid AND p.prorettype = 'trigger'::regtype::oid
+      AND (l.lanname, p.prosrc, p.probin) IS DISTINCT FROM
+          ('c', 'extaction_' || p.proname, (SELECT f.probin FROM pg_proc f WHERE f.oid = 'extaction.find(text,text)'::regprocedure::oid))
+    UNION ALL
+    SELECT NULL, NULL, 'guard', format('table %s has a rule, a trigger or a policy that can change what is written or read', c.oid::regclass)
+    FROM pg_class c
+    WHERE c.relnamespace = 'extaction'::regnamespace::oid AND c.relkind = 'r'
+      AND (c.relrowsecurity
+           OR EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = c.oid)
+           OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3   -- row, before
+                         AND t.tgfoid NOT IN (SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'extaction'::regnamespace::oid)));
 COMMENT ON VIEW extaction.disagreements IS 'What verify() returns.';

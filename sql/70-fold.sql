@@ -109,7 +109,8 @@ CREATE VIEW extaction.worklist_disagreements WITH (security_barrier) AS
     FROM extaction.folded_worklist f
     FULL JOIN extaction.worklist w ON w.scope = f.scope AND w.intent_id = f.intent_id
     WHERE coalesce(f.scope, w.scope) IN (SELECT scope FROM visible)
-      AND (f.state, f.attempt, f.tries) IS DISTINCT FROM (w.state, w.attempt, w.tries)
+      AND (f.state, f.attempt, f.tries, f.earlier_open, f.late_found)
+          IS DISTINCT FROM (w.state, w.attempt, w.tries, w.earlier_open, w.late_found)
     UNION ALL
     SELECT coalesce(f.scope, w.scope), coalesce(f.id, w.id), 'waiting',
            format('by the facts %s waits, in the list %s', coalesce(encode(f.request_digest, 'hex'), 'nothing'),
@@ -117,7 +118,7 @@ CREATE VIEW extaction.worklist_disagreements WITH (security_barrier) AS
     FROM extaction.folded_waiting f
     FULL JOIN extaction.waiting w ON w.scope = f.scope AND w.kind = f.kind AND w.id = f.id
     WHERE coalesce(f.scope, w.scope) IN (SELECT scope FROM visible)
-      AND f.request_digest IS DISTINCT FROM w.request_digest;
+      AND (f.request_digest, f.requester) IS DISTINCT FROM (w.request_digest, w.requester);
 COMMENT ON VIEW extaction.worklist_disagreements IS 'Where the worklists and the fold of the facts differ; part of verify().';
 
 CREATE FUNCTION extaction.rebuild_worklist() RETURNS bigint
