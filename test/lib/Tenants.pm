@@ -13,7 +13,7 @@ use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(new_server make_tenants add_member run_as session_as rows);
+our @EXPORT = qw(new_server make_tenants add_member run_as session_as rows everything);
 
 my $fixture = q{
 	SET client_min_messages = warning;
@@ -192,6 +192,35 @@ sub session_as
 		chomp $session{out};
 		return $session{out};
 	};
+}
+
+# Statements with which an owner of a furnished scope does everything that there is to do in it.
+sub everything
+{
+	my ($scope, $role) = @_;
+
+	return sprintf q{
+	SELECT status FROM extaction.propose('%1$s', 'candidate', '{"title": "call him"}', 'letter', 'v1');
+	SELECT extaction.observe_source('%1$s', 'letter', 'v2');
+	SELECT status FROM extaction.submit('%1$s', 'new', 'mail', 'n', '{"text": "n"}');
+	SELECT status FROM extaction.approve_in_advance('%1$s', 'new', 'mail', 'n', '{"text": "n"}');
+	SELECT status FROM extaction.submit('%1$s', 'new 2', 'mail', 'n', '{"text": "n"}');
+	SELECT status FROM extaction.reject('%1$s', extaction.request_digest('%1$s', 'new 2', 'mail', 'n', '{"text": "n"}'), 'no');
+	SELECT status FROM extaction.approve_fake_task('%1$s', lab.task('new task'));
+	SELECT status FROM extaction.submit_fake_task('%1$s', lab.task('new task'));
+	SELECT status FROM extaction.submit_batch('%1$s', 'new list', 'mail', '{}', '[{"intent_id": "n1", "destination": "n", "payload": {"text": "n"}}]');
+	SELECT status FROM extaction.revoke_approval('%1$s', 'yes-ready', 'no');
+	SELECT claimed FROM extaction.claim('w', 100, lease => '1 h', scope => '%1$s');
+	SELECT claimed FROM extaction.claim('w', 100, 'look', lease => '1 h');
+	SELECT extaction.sweep();
+	SELECT status FROM extaction.record_outcome('%1$s', 'out-%2$s', 1, 'happened', '{"id": "1"}');
+	SELECT status FROM extaction.decide('%1$s', 'unsure', 'found', 'saw it');
+	SELECT status FROM extaction.retry('%1$s', 'failed', 'again');
+	SELECT status FROM extaction.cancel('%1$s', 'waits', 'no');
+	SELECT status FROM extaction.compensate('%1$s', 'done', 'undo', 'mail', 'n', '{"text": "undo"}', 'wrong');
+	SELECT extaction.pause('%1$s', reason => 'why not');
+	SELECT extaction.resume('%1$s');
+	SELECT what FROM extaction.verify();}, $scope, $role;
 }
 
 # The answer to a superuser as one line: columns by |, rows by a blank.

@@ -72,32 +72,10 @@ foreach my $pair (
 #
 
 # Two scopes at work: the foreigner does everything in his own, and does not commit.
-my $everything = q{
-	SELECT status FROM extaction.propose('%1$s', 'candidate', '{"title": "call him"}', 'letter', 'v1');
-	SELECT extaction.observe_source('%1$s', 'letter', 'v2');
-	SELECT status FROM extaction.submit('%1$s', 'new', 'mail', 'n', '{"text": "n"}');
-	SELECT status FROM extaction.approve_in_advance('%1$s', 'new', 'mail', 'n', '{"text": "n"}');
-	SELECT status FROM extaction.submit('%1$s', 'new 2', 'mail', 'n', '{"text": "n"}');
-	SELECT status FROM extaction.reject('%1$s', extaction.request_digest('%1$s', 'new 2', 'mail', 'n', '{"text": "n"}'), 'no');
-	SELECT status FROM extaction.approve_fake_task('%1$s', lab.task('new task'));
-	SELECT status FROM extaction.submit_fake_task('%1$s', lab.task('new task'));
-	SELECT status FROM extaction.submit_batch('%1$s', 'new list', 'mail', '{}', '[{"intent_id": "n1", "destination": "n", "payload": {"text": "n"}}]');
-	SELECT status FROM extaction.revoke_approval('%1$s', 'yes-ready', 'no');
-	SELECT claimed FROM extaction.claim('w', 100, lease => '1 h', scope => '%1$s');
-	SELECT claimed FROM extaction.claim('w', 100, 'look', lease => '1 h');
-	SELECT extaction.sweep();
-	SELECT status FROM extaction.record_outcome('%1$s', 'out-%2$s', 1, 'happened', '{"id": "1"}');
-	SELECT status FROM extaction.decide('%1$s', 'unsure', 'found', 'saw it');
-	SELECT status FROM extaction.retry('%1$s', 'failed', 'again');
-	SELECT status FROM extaction.cancel('%1$s', 'waits', 'no');
-	SELECT status FROM extaction.compensate('%1$s', 'done', 'undo', 'mail', 'n', '{"text": "undo"}', 'wrong');
-	SELECT extaction.pause('%1$s', reason => 'why not');
-	SELECT extaction.resume('%1$s');
-	SELECT count(*) > 0 FROM extaction.verify();};
 my $foreigner = session_as($node, 'foreigner');
 my $own = session_as($node, 'own');
 $own->(q{SET lock_timeout = '120 s'});
-my ($theirs, $ours) = map { "BEGIN;\n" . sprintf($everything, @$_) } [ 'away', 'foreigner' ], [ 'home', 'own' ];
+my ($theirs, $ours) = map { "BEGIN;\n" . everything(@$_) } [ 'away', 'foreigner' ], [ 'home', 'own' ];
 my $said = $foreigner->($theirs);
 unlike($said, qr/ERROR/, 'a foreigner does everything in his scope, and stays in his transaction');
 is($own->($ours), $said, 'the same here, which waits for nothing');
