@@ -117,7 +117,9 @@ SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'extaction.
 
 -- the prefix is reserved: a slip of the pen is an error
 SET extaction.acter = 'ui:anna';
+\set VERBOSITY sqlstate
 SET extaction.max_document_size = 0;
+\set VERBOSITY default
 
 -- what a caller might set to hide something, only a superuser may
 CREATE ROLE regress_stranger;
