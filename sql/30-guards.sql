@@ -35,9 +35,10 @@ AS $$
           UNION ALL VALUES
               ('actions', 'record_action_change', 29, 'AFTER INSERT OR UPDATE OR DELETE', 'ROW', 'record_action_change'),
               ('actions', 'refuse_truncate', 34, 'BEFORE TRUNCATE', 'STATEMENT', 'refuse_change'),
-              ('actions', 'forget', 28, 'AFTER INSERT OR UPDATE OR DELETE', 'STATEMENT', 'forget_catalogue'),
-              ('contracts', 'forget', 4, 'AFTER INSERT', 'STATEMENT', 'forget_catalogue'),
-              ('ledger', 'forget', 4, 'AFTER INSERT', 'STATEMENT', 'forget_catalogue'))
+              -- each row, for replication fires nothing else
+              ('actions', 'forget', 29, 'AFTER INSERT OR UPDATE OR DELETE', 'ROW', 'forget_catalogue'),
+              ('contracts', 'forget', 5, 'AFTER INSERT', 'ROW', 'forget_catalogue'),
+              ('ledger', 'forget', 5, 'AFTER INSERT', 'ROW', 'forget_catalogue'))
          g (on_table, guard, type, events, level, function)
     WHERE NOT EXISTS (SELECT FROM pg_trigger t
                       WHERE t.tgrelid = format('extaction.%I', g.on_table)::regclass::oid

@@ -474,8 +474,19 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     UNION ALL
     SELECT NULL, NULL, 'action', format('action %s is not as it was last recorded in action_changes', a.action)
     FROM extaction.actions a
-    WHERE a IS DISTINCT FROM (SELECT jsonb_populate_record(NULL::extaction.actions, c.new_row) FROM extaction.action_changes c
-                              WHERE c.action = a.action ORDER BY c.recorded_at DESC LIMIT 1)
+    -- column by column: a view that knew the row as a whole would stand in the way of a new column
+    WHERE NOT EXISTS (
+        SELECT FROM (SELECT c.new_row FROM extaction.action_changes c WHERE c.action = a.action ORDER BY c.recorded_at DESC LIMIT 1) c,
+             jsonb_to_record(c.new_row) r (action text, provider text, operation text, capability text, description text,
+                 reversible boolean, compensated_by text, destination_pattern text, approvals_required bigint, self_approval boolean,
+                 approval_ttl interval, approval_ttl_max interval, request_ttl interval, max_attempts bigint, retry_delay interval,
+                 call_timeout interval, enabled boolean)
+        WHERE (a.action, a.provider, a.operation, a.capability, a.description, a.reversible, a.compensated_by, a.destination_pattern,
+               a.approvals_required, a.self_approval, a.approval_ttl, a.approval_ttl_max, a.request_ttl, a.max_attempts, a.retry_delay,
+               a.call_timeout, a.enabled) IS NOT DISTINCT FROM
+              (r.action, r.provider, r.operation, r.capability, r.description, r.reversible, r.compensated_by, r.destination_pattern,
+               r.approvals_required, r.self_approval, r.approval_ttl, r.approval_ttl_max, r.request_ttl, r.max_attempts, r.retry_delay,
+               r.call_timeout, r.enabled))
     UNION ALL
     SELECT NULL, NULL, 'guard', format('table %s has not its guard %s: see repair_guards()', m.on_table, m.guard)
     FROM extaction.missing_guards() m

@@ -156,7 +156,10 @@ AS $$
     SELECT scope, intent_id, what, detail FROM extaction.disagreements
     UNION ALL
     SELECT scope, intent_id, what, detail FROM extaction.worklist_disagreements
+    UNION ALL
+    SELECT NULL, NULL, 'sequence', format('%s gave %s last, the facts have %s: see repair_sequences()', sequence, last_value, highest)
+    FROM extaction.sequences_behind
 $$;
 REVOKE ALL ON FUNCTION extaction.verify() FROM PUBLIC;
 COMMENT ON FUNCTION extaction.verify() IS
-'Recomputes every digest and key of the caller''s scopes, folds the facts of every intent and compares with the worklist, looks for facts that contradict each other and for guards that are gone. One row per disagreement; none = fine. It cannot notice rows that somebody removed together with everything that names them. Auditor or owner.';
+'Recomputes every digest and key of the caller''s scopes, folds the facts of every intent and compares with the worklist, looks for facts that contradict each other, for guards that are gone and for sequences that lag behind. One row per disagreement; none = fine. It cannot notice rows that somebody removed together with everything that names them. Auditor or owner.';

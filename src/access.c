@@ -450,7 +450,9 @@ extaction_grant_access(PG_FUNCTION_ARGS)
 	arg_text(&args, role_name);
 	arg_text(&args, vouches_for);
 	unchanged = query_run_now(&same, &args) > 0;
-	if (!unchanged)
+	if (unchanged)
+		privileges_grant(role, capability); /* it may be older than they are */
+	else
 		add_member(scope, role, capability, vouches_for, &identity);
 	ledger_leave(&visit);
 	PG_RETURN_TEXT_P(cstring_to_text(unchanged ? "unchanged" : "granted"));

@@ -74,6 +74,9 @@ extaction_adopt(PG_FUNCTION_ARGS)
 		"LOCK TABLE extaction.ledger, extaction.worklist IN SHARE ROW EXCLUSIVE MODE",
 		false, 0, {0}, NULL
 	};
+	static KeptQuery sequences = {
+		"SELECT extaction.repair_sequences()", false, 0, {0}, NULL
+	};
 	char	   *kind = text_to_cstring(name_argument(fcinfo, 0, "kind"));
 	bool		restored = strcmp(kind, "restored") == 0;
 	TimestampTz taken_at = PG_ARGISNULL(1) ? NO_TIME : PG_GETARG_TIMESTAMPTZ(1);
@@ -111,6 +114,7 @@ extaction_adopt(PG_FUNCTION_ARGS)
 	else if (strcmp(kind, "copy") == 0)
 		touched = close_open(&identity);
 	append_entry(kind, taken_at, window_until, &identity);
+	(void) query_run(&sequences, &none);
 	ledger_leave(&visit);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s: %lld open intents are now %s", kind, (long long) touched,
 											  restored ? "uncertain" : strcmp(kind, "copy") == 0 ? "abandoned" : "as they were")));

@@ -18,6 +18,7 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "extaction.h"
+#include "replication/logicalworker.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -132,6 +133,9 @@ extaction_record_action_change(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		new_row = trigger->tg_newtuple;
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event) && restoring())
+		return PointerGetDatum(NULL);
+	/* replication brings the history along, too */
+	if (IsLogicalWorker())
 		return PointerGetDatum(NULL);
 
 	ledger_enter(&visit, LEDGER_WRITES);

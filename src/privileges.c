@@ -15,10 +15,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "extaction.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_func.h"
+#include "storage/lockdefs.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
@@ -61,6 +64,7 @@ static const struct
 	{OBJECT_TABLE, "intent_status", EVERY_MEMBER},
 	{OBJECT_TABLE, "metrics", EVERY_MEMBER},
 	{OBJECT_TABLE, "pending_approvals", EVERY_MEMBER},
+	{OBJECT_TABLE, "sequences_behind", AUDITOR | OWNER},
 	{OBJECT_TABLE, "timeline", EVERY_MEMBER},
 	{OBJECT_TABLE, "todo", EVERY_MEMBER},
 	{OBJECT_TABLE, "visible_scopes", EVERY_MEMBER},
@@ -122,6 +126,7 @@ static const struct
 static int	capability_bits(const char *list);
 static void change_privileges(bool grant, Oid role, ObjectType type,
 							  List *names);
+static bool object_exists(ObjectType type, const char *name);
 static Node *object_node(ObjectType type, const char *name);
 static void change_all(bool grant, Oid role, int include, int exclude);
 
@@ -192,11 +197,28 @@ change_all(bool grant, Oid role, int include, int exclude)
 		for (i = 0; i < (int) lengthof(objects); i++)
 			if (objects[i].type == types[t] &&
 				(objects[i].holders & include) != 0 &&
-				(objects[i].holders & exclude) == 0)
+				(objects[i].holders & exclude) == 0 &&
+				object_exists(types[t], objects[i].name))
 				chosen = lappend(chosen, object_node(types[t], objects[i].name));
 		if (chosen != NIL)
 			change_privileges(grant, role, types[t], chosen);
 	}
+}
+
+/*
+ * Between the new library and ALTER EXTENSION UPDATE, what is new is not there
+ * yet.
+ */
+static bool
+object_exists(ObjectType type, const char *name)
+{
+	Node	   *node = object_node(type, name);
+
+	if (type == OBJECT_TABLE)
+		return OidIsValid(RangeVarGetRelid((RangeVar *) node, NoLock, true));
+	if (type == OBJECT_FUNCTION)
+		return OidIsValid(LookupFuncWithArgs(type, (ObjectWithArgs *) node, true));
+	return true;
 }
 
 static Node *

@@ -125,7 +125,7 @@ SELECT count(*) FROM extaction.next_wakeup('wake', max_wakeups => 10);
 SELECT extaction.sweep() >= 0 AS swept;
 SELECT name, now.n - before.n AS more FROM before JOIN story.rows() now USING (name) WHERE now.n <> before.n;
 SELECT count(*) AS changed FROM (TABLE list EXCEPT TABLE extaction.waiting) d;
--- and no view, function or trigger knows the wakeups but their own
+-- and no view, function or trigger knows the wakeups but their own; one reads their highest number
 SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0) FROM pg_depend d
 WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (ARRAY['extaction.wakeups', 'extaction.unread_wakeups', 'extaction.wake_sources']::regclass[])
   AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass);
