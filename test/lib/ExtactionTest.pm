@@ -32,7 +32,7 @@ sub make_shop
 	$node->safe_psql(
 		$database, q{
 		SET client_min_messages = warning;
-		CREATE EXTENSION extaction CASCADE;
+		CREATE EXTENSION IF NOT EXISTS extaction CASCADE;
 		SELECT extaction.create_scope('shop');
 		SELECT extaction.observe_source('shop', 'letter', 'v1');
 		SELECT extaction.propose('shop', 'candidate', '{"title": "call"}', 'letter', 'v1');

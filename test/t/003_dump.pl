@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../lib";
 use ExtactionTest;
+use Filled;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -13,70 +14,10 @@ my $source = new_server('source');
 my $target = new_server('target');
 my $bare = new_server('bare');
 my $dumps = $PostgreSQL::Test::Utils::tmp_check;
-my $odd = q("odd: ""Rôle"" o'clock");
 
-# Fills every table.  Roles: anna submits, bert approves, one has an odd name, and gone is dropped before the dump.
-make_shop($source, 'postgres');
-$source->safe_psql(
-	'postgres', qq{
-	CREATE ROLE anna;
-	CREATE ROLE bert;
-	CREATE ROLE $odd;
-	CREATE ROLE gone;
-	SELECT extaction.grant_access('shop', 'anna', 'submitter'), extaction.grant_access('shop', 'bert', 'approver'),
-	       extaction.grant_access('shop', 'odd: "Rôle" o''clock', 'owner', 'users of the web app'), extaction.grant_access('shop', 'gone', 'submitter');
-	GRANT EXECUTE ON FUNCTION extaction.create_scope TO bert;
-	DROP OWNED BY gone;
-	DROP ROLE gone;
-	SELECT extaction.create_scope('other');
-	INSERT INTO extaction.actions (action, provider, operation, destination_pattern) VALUES ('send_mail', 'smtp', 'send', '\@example\\.org\$');
-	UPDATE extaction.actions SET enabled = false, approval_ttl = '3 days' WHERE action = 'send_mail';
-	INSERT INTO extaction.actions (action, provider, operation) VALUES ('mistake', 'p', 'o');
-	DELETE FROM extaction.actions WHERE action = 'mistake';
-	SELECT extaction.propose('shop', 'another', '{"n": [1e21, 0.1, "\\u2028 é 😀", null]}', 'letter', 'v1', 'crawler');
-	SELECT yes('first', 'A'), yes('first', 'B'), yes('second', 'A'), yes('revoked', 'A'), yes('third', 'A');
-	SELECT extaction.revoke_approval('shop', 'revoked/A', 'a second thought');
-});
-# what goes out: a contract of our own, a batch with one item at a worker, one that waits, a pause
-$source->safe_psql(
-	'postgres', q{
-	INSERT INTO extaction.contracts (provider, operation, version, key_carrier) VALUES ('smtp', 'send', 1, 'none');
-	INSERT INTO extaction.actions (action, provider, operation, self_approval) VALUES ('post', 'smtp', 'send', true);
-	SELECT extaction.approve_batch_in_advance('shop', 'list', 'post', '{"subject": "Friday"}', '[{"intent_id": "m1", "destination": "a"}, {"intent_id": "m2", "destination": "b"}]');
-	SELECT extaction.submit_batch('shop', 'list', 'post', '{"subject": "Friday"}', '[{"intent_id": "m1", "destination": "a"}, {"intent_id": "m2", "destination": "b"}]');
-	SELECT extaction.submit('shop', 'later', 'post', 'c', '{"n": 1}');
-	SELECT extaction.claim('worker', 1);
-	SELECT extaction.pause('shop', 'post', 'for the dump');
-	SELECT extaction.set_wake_source('shop', 'mail', 's3cret'), extaction.set_wake_source('shop', 'calendar');
-	SELECT extaction.wake('shop', 'calendar', 'e1', 'a letter has come');
-});
-my $first = submit($source, 'postgres', 'first', 'A');
-submit($source, 'postgres', 'first', $_) foreach qw(A B);
-submit($source, 'postgres', $_, 'A') foreach qw(second revoked refused);
-# many rows, so that a parallel restore has something to do
-$source->safe_psql('postgres',
-	"SELECT yes('n' || n, 'A'), extaction.submit_fake_task('shop', request('n' || n, 'A')) FROM generate_series(1, 300) n");
-
-# Every table and sequence of the extension that is marked for dump, as text, row by row.
-my @marked = split /\n/,
-  $source->safe_psql('postgres', "SELECT c.relkind::text || ' ' || c.relname FROM pg_extension e, unnest(e.extconfig) o JOIN pg_class c ON c.oid = o WHERE extname = 'extaction' ORDER BY 1");
-cmp_ok(scalar @marked, '>=', 21, 'at least 21 tables and sequences are marked for dump');
-
-sub rows
-{
-	my ($node, $database) = @_;
-	my %rows;
-
-	foreach my $marked (@marked)
-	{
-		my ($kind, $name) = split / /, $marked;
-		$rows{$name} = $node->safe_psql($database,
-			$kind eq 'S' ? "SELECT last_value, is_called FROM extaction.$name" : "SELECT t::text FROM extaction.$name t ORDER BY t::text");
-	}
-	return \%rows;
-}
-
-my $rows = rows($source, 'postgres');
+my $first = fill_every_table($source, 'postgres');
+my $rows = rows_of($source, 'postgres');
+cmp_ok(scalar keys %$rows, '>=', 21, 'at least 21 tables and sequences are marked for dump');
 isnt($rows->{$_}, '', "$_ is filled") foreach sort keys %$rows;
 my $privileges = q{
 	SELECT c.relname, c.relacl::text FROM pg_class c WHERE relnamespace = 'extaction'::regnamespace AND relkind IN ('v', 'r', 'S')
@@ -85,9 +26,25 @@ my $privileges = q{
 my $source_privileges = $source->safe_psql('postgres', $privileges);
 
 # Dumps in every format, and the roles.
-my %dumps = (plain => ['-Fp'], custom => ['-Fc'], directory => [ '-Fd', '-j4' ]);
-$source->command_ok([ 'pg_dump', @{ $dumps{$_} }, '-f', "$dumps/$_", '-d', $source->connstr('postgres') ], "$_: dump") foreach sort keys %dumps;
-my $roles = $source->safe_psql('postgres', 'SELECT 1') && `pg_dumpall --roles-only -d '@{[ $source->connstr('postgres') ]}'`;
+my %dumps = (
+	plain => ['-Fp'], inserts => [ '-Fp', '--column-inserts' ], apart => ['-Fp'],
+	custom => ['-Fc'], tar => ['-Ft'], directory => [ '-Fd', '-j4' ]);
+
+sub dump_it
+{
+	my ($name, @options) = @_;
+
+	$source->command_ok([ 'pg_dump', @options, '-f', "$dumps/$name", '-d', $source->connstr('postgres') ], "$name: dump");
+	return;
+}
+
+dump_it($_, @{ $dumps{$_} }) foreach grep { $_ ne 'apart' } sort keys %dumps;
+# first the schema alone, then the data alone
+dump_it('schema_alone', '--schema-only');
+dump_it('data_alone', '--data-only');
+append_to_file("$dumps/apart", slurp_file("$dumps/schema_alone") . slurp_file("$dumps/data_alone"));
+
+my $roles = `pg_dumpall --roles-only -d '@{[ $source->connstr('postgres') ]}'`;
 $roles =~ s/^(CREATE|ALTER) ROLE \Q@{[ $source->safe_psql('postgres', 'SELECT current_user') ]}\E\b.*\n//gm;
 $target->safe_psql('postgres', "CREATE ROLE somebody_before;\n$roles");
 
@@ -96,7 +53,7 @@ sub restore
 	my ($node, $format, $database) = @_;
 
 	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0");
-	return $format eq 'plain'
+	return ($dumps{$format} // ['-Fc'])->[0] eq '-Fp'
 	  ? [ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dumps/$format", '-d', $node->connstr($database) ]
 	  : [ 'pg_restore', ($format eq 'directory' ? '-j4' : ()), '-e', '-d', $node->connstr($database), "$dumps/$format" ];
 }
@@ -105,7 +62,7 @@ foreach my $format (sort keys %dumps)
 {
 	$target->command_ok(restore($target, $format, $format), "$format: restore");
 
-	my $restored = rows($target, $format);
+	my $restored = rows_of($target, $format);
 	is($restored->{$_}, $rows->{$_}, "$format: $_ has the same rows") foreach sort keys %$rows;
 	is($target->safe_psql($format, $privileges), $source_privileges, "$format: the same privileges");
 	is($target->safe_psql($format, "SELECT count(*), count(*) FILTER (WHERE tgenabled = 'A') FROM pg_trigger WHERE tgrelid::regclass::text LIKE 'extaction.%'"),
@@ -130,6 +87,12 @@ foreach my $format (sort keys %dumps)
 	is(disagreements($target, $format), '', "$format: verify() still has nothing to say");
 }
 
+# Over a ledger that is there, which has gone on since.
+$target->command_ok([ 'pg_restore', '-e', '-j4', '--clean', '--if-exists', '-d', $target->connstr('tar'), "$dumps/directory" ],
+	'over another ledger: restore');
+my $again = rows_of($target, 'tar');
+is($again->{$_}, $rows->{$_}, "over another ledger: $_ has the same rows") foreach sort keys %$rows;
+
 # Tables may come back in any order.  The catalogue before its history: the trigger that records every change fires for rows that
 # are nothing new.
 my $list = `pg_restore -l "$dumps/custom"`;
@@ -140,7 +103,7 @@ append_to_file("$dumps/list", $list);
 my $command = restore($target, 'custom', 'reordered');
 splice @$command, 1, 0, '-L', "$dumps/list";
 $target->command_ok($command, 'the catalogue before its history: restore');
-is(rows($target, 'reordered')->{action_changes}, $rows->{action_changes}, 'the catalogue before its history: the restore has not written history');
+is(rows_of($target, 'reordered')->{action_changes}, $rows->{action_changes}, 'the catalogue before its history: the restore has not written history');
 
 # The role that was dropped is a bare number now, and this cluster may have given that to somebody else.
 like($rows->{scope_members}, qr/^\(shop,\d+,gone,submitter/m, 'the member that was dropped is a bare number');
@@ -172,7 +135,7 @@ my ($stdout, $stderr);
 ok(!IPC::Run::run([ grep { $_ ne '-e' } @$restore ], '>', \$stdout, '2>', \$stderr), 'without the roles a restore does not succeed');
 like($stderr, qr/role "anna" does not exist/, 'it names the role');
 is($bare->safe_psql('bare', 'SELECT count(*) FROM extaction.scope_members'), '0', 'nobody is a member, rather than somebody else');
-my $restored = rows($bare, 'bare');
+my $restored = rows_of($bare, 'bare');
 is($restored->{$_}, $rows->{$_}, "without the roles: $_ has the same rows") foreach grep { $_ ne 'scope_members' } sort keys %$rows;
 $bare->safe_psql('postgres', $roles);
 $bare->command_ok([ 'pg_restore', '-e', '--data-only', '--schema=extaction', '--table=scope_members', '-d', $bare->connstr('bare'), "$dumps/custom" ],
@@ -186,7 +149,7 @@ $target->safe_psql('postgres', 'CREATE DATABASE data TEMPLATE template0');
 $target->safe_psql('data', 'SET client_min_messages = warning; CREATE EXTENSION extaction CASCADE');
 $target->command_ok([ 'pg_restore', '-e', '--data-only', '--disable-triggers', '--schema=extaction', '-d', $target->connstr('data'), "$dumps/custom" ],
 	'data only: restore');
-$restored = rows($target, 'data');
+$restored = rows_of($target, 'data');
 is($restored->{$_}, $rows->{$_}, "data only: $_ has the same rows") foreach sort keys %$rows;
 my $triggers = "SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgrelid::regclass::text LIKE 'extaction.%' AND tgenabled <> 'A' ORDER BY 1, 2";
 my $loose = () = $target->safe_psql('data', $triggers) =~ /^/gm;
@@ -196,6 +159,13 @@ is($target->safe_psql('data', 'SELECT extaction.repair_guards()'), $loose, 'data
 is($target->safe_psql('data', $triggers), '', 'data only: now all are always fired');
 is(disagreements($target, 'data'), '', 'data only: verify() has nothing to say');
 is($target->safe_psql('data', 'SELECT extaction.repair_guards()'), '0', 'data only: and there is nothing left to repair');
+
+# The members came without the privileges that a dump of the schema has.
+like(($target->psql('data', 'SET ROLE anna; SELECT * FROM extaction.todo'))[2], qr/permission denied/, 'data only: a member can do nothing');
+is($target->safe_psql('data', 'SELECT extaction.repair_access()'), $target->safe_psql('data', 'SELECT count(*) FROM extaction.access WHERE counts'),
+	'data only: repair_access() takes care of every member that counts');
+is($target->safe_psql('data', 'SET ROLE anna; SELECT count(*) FROM extaction.todo WHERE false'), '0', 'data only: a member can do its work');
+is(rows_of($target, 'data')->{access_changes}, $rows->{access_changes}, 'data only: which is no change of access');
 
 $_->stop foreach $source, $target, $bare;
 done_testing();
