@@ -182,12 +182,13 @@ CREATE VIEW extaction.batch_items WITH (security_barrier) AS
                 WHEN i.request_digest = encode(extaction.digest(jsonb_build_object(
                     'v', 'extaction.request.v1', 'scope', b.scope, 'intent_id', t.item -> 'intent_id', 'action', b.action,
                     'destination', t.item -> 'destination', 'candidate', NULL,
-                    'payload', (r.payload -> 'payload') || coalesce(t.item -> 'payload', '{}'))), 'hex') THEN 'replayed'
+                    'payload', l.payload || coalesce(t.item -> 'payload', '{}'))), 'hex') THEN 'replayed'
                 ELSE 'conflict' END AS status,
            i.state, i.attempt, i.provider_ref, i.last_code, i.since
     FROM extaction.batches b
     JOIN extaction.requests r ON r.scope = b.scope AND r.request_digest = b.request_digest
-    CROSS JOIN LATERAL jsonb_array_elements(r.payload -> 'items') WITH ORDINALITY t (item, position)
+    CROSS JOIN LATERAL (SELECT r.payload -> 'payload' AS payload, r.payload -> 'items' AS items OFFSET 0) l
+    CROSS JOIN LATERAL jsonb_array_elements(l.items) WITH ORDINALITY t (item, position)
     LEFT JOIN extaction.intent_status i ON i.scope = b.scope AND i.intent_id = t.item ->> 'intent_id'
     WHERE b.scope IN (SELECT v.scope FROM extaction.visible_scopes v);
 COMMENT ON VIEW extaction.batch_items IS
@@ -332,13 +333,15 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
     UNION ALL
     SELECT r.scope, r.intent_id, 'request_digest', 'a kept list does not have the digest that it is filed under'
     FROM extaction.requests r
+    -- taken out of the whole once, and not for each item
+    CROSS JOIN LATERAL (SELECT r.payload -> 'payload' AS payload, r.payload -> 'items' AS items OFFSET 0) l
     CROSS JOIN LATERAL (SELECT jsonb_agg(jsonb_build_array(t.item -> 'intent_id', CASE
                                    WHEN t.item ? 'destination' THEN encode(extaction.stored_digest(jsonb_build_object(
                                        'v', 'extaction.request.v1', 'scope', r.scope, 'intent_id', t.item -> 'intent_id', 'action', r.action,
                                        'destination', t.item -> 'destination', 'candidate', NULL,
-                                       'payload', (r.payload -> 'payload') || coalesce(t.item -> 'payload', '{}'))), 'hex')
+                                       'payload', l.payload || coalesce(t.item -> 'payload', '{}'))), 'hex')
                                    ELSE t.item ->> 'digest' END) ORDER BY t.position) AS items
-                        FROM jsonb_array_elements(CASE jsonb_typeof(r.payload -> 'items') WHEN 'array' THEN r.payload -> 'items' END)
+                        FROM jsonb_array_elements(CASE jsonb_typeof(l.items) WHEN 'array' THEN l.items END)
                              WITH ORDINALITY t (item, position)) n
     WHERE r.scope IN (SELECT scope FROM visible) AND r.kind = 'batch'
       AND NOT (r.payload = 'null' AND (r.scope, r.request_digest) IN (SELECT e.scope, e.request_digest FROM redacted e))
