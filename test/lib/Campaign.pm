@@ -360,6 +360,14 @@ sub faults
 			push @faults, "$intent: attempt $attempt was sent, and is not on record" unless $self->{lossy} || $sending{"$intent $attempt"};
 		}
 	}
+	# it is said on proof: also if it was put right since
+	foreach my $said ($self->see("SELECT intent_id, attempt FROM extaction.events WHERE kind = 'not_happened'"))
+	{
+		my ($intent, $attempt) = @$said;
+
+		push @faults, map { "$intent: not_happened was said of attempt $attempt, and attempt $_ has acted" }
+		  grep { $_ <= $attempt } keys %{ $book->{$intent} ? $book->{$intent}{acted} : {} };
+	}
 	push @faults, map { "$_->[0]: open, and on no list" } $self->see(q{
 		SELECT s.intent_id FROM extaction.intent_status s WHERE s.state NOT IN ('happened', 'not_happened')
 		EXCEPT SELECT w.intent_id FROM extaction.worklist w WHERE w.state IN ('prepared', 'sending')

@@ -61,7 +61,8 @@ sub call
 	return $answer;
 }
 
-# What it has done: for each intent requests and effects, which keys it saw, and how often each attempt came.
+# What it has done: for each intent requests and effects, which keys it saw, how often each attempt came, and which
+# of them acted.
 sub book
 {
 	my ($self) = @_;
@@ -71,10 +72,11 @@ sub book
 	while (<$read>)
 	{
 		my ($operation, $key, $intent, $attempt, $fate, $result) = /^(\S+) (\S+) (\S+) (\S+) (\S+) (\S+)$/ or next;
-		my $of = $book{$intent} //= { requests => 0, effects => 0, keys => {}, attempts => {} };
+		my $of = $book{$intent} //= { requests => 0, effects => 0, keys => {}, attempts => {}, acted => {} };
 
 		$of->{requests}++;
 		$of->{effects}++ if $result eq 'effect';
+		$of->{acted}{$attempt} = 1 if $result eq 'effect';
 		$of->{keys}{$key} = 1;
 		$of->{attempts}{$attempt}++;
 	}
