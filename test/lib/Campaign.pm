@@ -14,7 +14,7 @@ use Session;
 use Test::More;
 use Time::HiRes qw(sleep time clock_gettime CLOCK_MONOTONIC);
 
-my $bound = 0.3;	# seconds: the contracts' late_arrival_bound
+my $bound = 0.6;	# seconds: the contracts' late_arrival_bound
 
 # Two kinds of action: under a key, and without one, where a second request would be a second effect.
 my $setup = q{
@@ -24,9 +24,9 @@ my $setup = q{
 	INSERT INTO extaction.contracts (provider, operation, version, key_carrier, key_name, retention, on_expired, on_replay,
 		on_mismatch, on_concurrent, stores_failures, proves_not_happened, lookup, absence_is_proof, lookup_lag, late_arrival_bound)
 	VALUES ('out', 'keyed', 1, 'header', 'Idempotency-Key', '24 hours', 'executes', 'first_result', 'rejects', 'rejects', 'all',
-		'{400}', 'by_key', true, '0', '300 ms'),
+		'{400}', 'by_key', true, '0', '600 ms'),
 	       ('out', 'plain', 1, 'none', NULL, NULL, 'executes', 'none', 'not_compared', 'executes_twice', 'none',
-		'{400}', 'by_marker', true, '0', '300 ms');
+		'{400}', 'by_marker', true, '0', '600 ms');
 	INSERT INTO extaction.actions (action, provider, operation, self_approval, call_timeout, retry_delay, max_attempts)
 	VALUES ('keyed', 'out', 'keyed', true, '100 ms', '0', 100), ('plain', 'out', 'plain', true, '100 ms', '0', 100);
 };
@@ -230,7 +230,7 @@ sub do_resend { return $_[0]->take('resend'); }
 sub take
 {
 	my ($self, $step, $sure) = @_;
-	my $lease = $sure ? '10 s' : rand() < 0.5 ? '400 ms' : '1 s';
+	my $lease = $sure ? '10 s' : ('200 ms', '400 ms', '1 s')[ rand 3 ];
 	my ($ticket) = $self->rows("SELECT claim_id FROM extaction.claim('$self->{name}', 1 + (random() * 3)::int, '$step', '$lease', scope => 'camp')");
 
 	return if !$ticket || $ticket->[0] eq '' || (!$sure && rand() < 0.05);
@@ -264,7 +264,7 @@ sub take
 		}
 		my $chance = $sure ? 1 : rand;
 		my $fate = $chance < 0.1 ? 'refused' : $chance < 0.2 ? 'dropped' : $chance < 0.4 ? 'lost' : 'ok';
-		sleep rand 0.8 if !$sure && rand() < 0.1;		# on its way for a while
+		sleep rand 1.2 if !$sure && rand() < 0.15;		# on its way for a while
 		$answer = $self->{provider}->call('send', $operation, $key, $intent, $attempt, $until + $bound, $fate);
 		next if !$sure && rand() < 0.05;
 		sleep rand 1.5 if !$sure && rand() < 0.03;

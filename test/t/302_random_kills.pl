@@ -57,7 +57,7 @@ sub ledger
 	for (my $round = 1; $round <= $per_ledger && !$bad && !finished(); $round++)
 	{
 		$campaign->begin(int rand 1_000_000_000, $workers);
-		sleep 0.1 + rand 0.9;
+		sleep 0.1 + 2.5 * rand() ** 2;
 		my $how = kill_something($campaign);
 		$campaign->finish;
 		$node->poll_query_until($database, 'SELECT true') or die 'the server did not come back';
