@@ -85,7 +85,7 @@ my @found = (
 	[ 'an outcome is deleted', q{DELETE FROM extaction.events WHERE intent_id = 'done' AND kind = 'happened'}, 'worklist' ],
 	[ 'a send of one that is out is deleted', q{DELETE FROM extaction.events WHERE intent_id = 'out-wrk' AND kind = 'sending'}, 'worklist' ],
 	[ 'a send of what happened is deleted', q{DELETE FROM extaction.events WHERE intent_id = 'done' AND kind = 'sending'}, 'outcome' ],
-	[ 'an attempt gets another number', q{UPDATE extaction.events SET attempt = 7 WHERE intent_id = 'unsure' AND kind = 'sending'}, 'outcome worklist' ],
+	[ 'an attempt gets another number', q{UPDATE extaction.events SET attempt = 7 WHERE intent_id = 'unsure' AND kind = 'sending'}, 'worklist' ],
 	[ 'happened is forged, of what is still to go', q{INSERT INTO extaction.events (scope, intent_id, kind, role, "session_user") VALUES ('home', 'ready', 'happened', 'x', 'x')}, 'outcome worklist' ],
 	[ 'happened is forged, and taken off the worklist', q{INSERT INTO extaction.events (scope, intent_id, kind, attempt, role, "session_user") VALUES ('home', 'ready', 'happened', 1, 'x', 'x');
 		DELETE FROM extaction.worklist WHERE intent_id = 'ready'}, 'outcome' ],
