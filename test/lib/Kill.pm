@@ -5,10 +5,11 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(kill_server kill_for_good backends);
+our @EXPORT = qw(kill_server kill_for_good wait_until_up backends);
 
 # "backend": kill -9 of one process, and the server starts again by itself (restart_after_crash); "immediate": pg_ctl's way;
 # "server": kill -9 of them all.  Afterwards it is up again.
@@ -23,7 +24,7 @@ sub kill_server
 		kill 'KILL', $backend;
 		# until all the others have gone, too, the server has not noticed
 		wait_for_end(@all);
-		$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+		wait_until_up($node);
 		return;
 	}
 	if ($how eq 'immediate')
@@ -36,6 +37,22 @@ sub kill_server
 	}
 	$node->start;
 	return;
+}
+
+# Until it takes connections again.  Not by poll_query_until: that writes the query to a psql that may be gone already, having found
+# no server, and dies of the broken pipe.
+sub wait_until_up
+{
+	my ($node, $database) = @_;
+	my @psql = ($node->installed_command('psql'), '-XAtq', '-d', $node->connstr($database // 'postgres'), '-c', 'SELECT 1');
+	my ($out, $err);
+
+	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if IPC::Run::run(\@psql, '<', \undef, '>', \$out, '2>', \$err);
+		sleep 0.1;
+	}
+	die 'the server did not come back';
 }
 
 # All its processes, and it stays down.

@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 use IPC::Run;
+use Kill;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -105,7 +106,7 @@ sub kill_backend
 
 	kill 'KILL', $session->{pid};
 	eval { $session->{in} = "SELECT 1;\n\\q\n"; $session->{run}->finish; };
-	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	wait_until_up($node);
 	return;
 }
 

@@ -60,7 +60,7 @@ sub ledger
 		sleep 0.1 + 2.5 * rand() ** 2;
 		my $how = kill_something($campaign);
 		$campaign->finish;
-		$node->poll_query_until($database, 'SELECT true') or die 'the server did not come back';
+		wait_until_up($node, $database);
 		$done++;
 		check($campaign, "round $done, $how", $campaign->faults);
 		diag sprintf('%d rounds, %.0f s, %d answers, %s', $done, time - $began, $answers + $campaign->{answers}, tally())
