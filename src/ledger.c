@@ -175,6 +175,14 @@ ledger_bind(const Request *request, const Facts *facts,
 	static KeptQuery query = {
 		BOUND_SQL
 		" open AS ("
+		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, since)"
+		" SELECT $1, $2, $3, 'prepared', coalesce($17, b.recorded_at), b.recorded_at FROM bound b)"
+		" SELECT event_id, recorded_at FROM bound",
+		false, 19, {BOUND_TYPES}, NULL
+	};
+	static KeptQuery in_window = {
+		BOUND_SQL
+		" open AS ("
 		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since)"
 		" SELECT $1, $2, $3, CASE WHEN b.recorded_at < $20 THEN 'uncertain' ELSE 'prepared' END,"
 		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN 1000 ELSE 0 END,"
@@ -188,9 +196,11 @@ ledger_bind(const Request *request, const Facts *facts,
 	QueryArgs	args = {0};
 
 	arg_binding(&args, request, facts, approval_id, identity, order);
+	if (facts->window_until <= GetCurrentTimestamp())
+		return bind(&query, &args, receipt);
 	arg_timestamptz(&args, facts->window_until);
 	arg_timestamptz(&args, facts->backup_taken_at);
-	return bind(&query, &args, receipt);
+	return bind(&in_window, &args, receipt);
 }
 
 /*
