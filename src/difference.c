@@ -13,23 +13,28 @@
 #include "postgres.h"
 
 #include "extaction.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 
 #define MAX_PATHS 5
 
-/* The paths that were found so far. */
+/* A path in the answer is clipped to this length, in bytes. */
+#define MAX_PATH_SHOWN 100
+
+/* The paths that were found so far, and where we are. */
 typedef struct Differences
 {
 	StringInfoData paths;
 	int			count;
+	StringInfoData path;
 } Differences;
 
-static void compare_objects(Differences *found, JsonbContainer *one, JsonbContainer *other,
-							const char *parent);
+static void compare_objects(Differences *found, JsonbContainer *one, JsonbContainer *other);
 static void compare_members(Differences *found, JsonbContainer *one, JsonbContainer *other,
-							const char *parent, bool both);
+							bool both);
+static void compare_member(Differences *found, JsonbValue *mine, JsonbValue *theirs);
 static bool values_equal(JsonbValue *a, JsonbValue *b);
-static void add_path(Differences *found, const char *path);
+static void add_path(Differences *found);
 
 /*
  * Up to MAX_PATHS paths, with commas between; "" if the documents are equal
@@ -38,59 +43,70 @@ static void add_path(Differences *found, const char *path);
 char *
 differing_paths(const Jsonb *one, const Jsonb *other)
 {
-	Differences found = {{0}, 0};
+	Differences found;
 
 	initStringInfo(&found.paths);
+	initStringInfo(&found.path);
+	found.count = 0;
 	if (JB_ROOT_IS_OBJECT(one) && JB_ROOT_IS_OBJECT(other))
-		compare_objects(&found, (JsonbContainer *) &one->root, (JsonbContainer *) &other->root, "");
+		compare_objects(&found, (JsonbContainer *) &one->root, (JsonbContainer *) &other->root);
 	if (found.count > MAX_PATHS)
 		appendStringInfo(&found.paths, " and %d more", found.count - MAX_PATHS);
 	return found.paths.data;
 }
 
 static void
-compare_objects(Differences *found, JsonbContainer *one, JsonbContainer *other, const char *parent)
+compare_objects(Differences *found, JsonbContainer *one, JsonbContainer *other)
 {
-	compare_members(found, one, other, parent, true);
-	compare_members(found, other, one, parent, false);
+	compare_members(found, one, other, true);
+	compare_members(found, other, one, false);
 }
 
 /*
  * Members of "one" against "other": those that differ if "both", and those
- * that the other does not have.
+ * that the other does not have.  The path is kept in one place, and clipped:
+ * documents may be deep and their names long.
  */
 static void
 compare_members(Differences *found, JsonbContainer *one, JsonbContainer *other,
-				const char *parent, bool both)
+				bool both)
 {
 	JsonbIterator *it = JsonbIteratorInit(one);
 	JsonbIteratorToken token;
 	JsonbValue	key;
+	int			parent_len = found->path.len;
 
 	while ((token = JsonbIteratorNext(&it, &key, true)) != WJB_DONE)
 	{
 		JsonbValue	mine;
 		JsonbValue	theirs;
-		char	   *path;
 
 		CHECK_FOR_INTERRUPTS();
 		if (token != WJB_KEY)
 			continue;
-		path = psprintf("%s%s%.*s", parent, parent[0] == '\0' ? "" : ".",
-						key.val.string.len, key.val.string.val);
+		canonical_append_member(&found->path, key.val.string.val, key.val.string.len);
 		(void) JsonbIteratorNext(&it, &mine, true);
 		if (getKeyJsonValueFromContainer(other, key.val.string.val, key.val.string.len, &theirs) == NULL)
-			add_path(found, path);
+			add_path(found);
 		else if (both && !values_equal(&mine, &theirs))
-		{
-			if (mine.type == jbvBinary && theirs.type == jbvBinary &&
-				JsonContainerIsObject(mine.val.binary.data) && JsonContainerIsObject(theirs.val.binary.data) &&
-				!stack_is_too_deep())
-				compare_objects(found, mine.val.binary.data, theirs.val.binary.data, path);
-			else
-				add_path(found, path);
-		}
+			compare_member(found, &mine, &theirs);
+		found->path.len = parent_len;
+		found->path.data[parent_len] = '\0';
 	}
+}
+
+/*
+ * A member that both have and that differs.
+ */
+static void
+compare_member(Differences *found, JsonbValue *mine, JsonbValue *theirs)
+{
+	if (mine->type == jbvBinary && theirs->type == jbvBinary &&
+		JsonContainerIsObject(mine->val.binary.data) && JsonContainerIsObject(theirs->val.binary.data) &&
+		!stack_is_too_deep())
+		compare_objects(found, mine->val.binary.data, theirs->val.binary.data);
+	else
+		add_path(found);
 }
 
 static bool
@@ -104,8 +120,10 @@ values_equal(JsonbValue *a, JsonbValue *b)
 }
 
 static void
-add_path(Differences *found, const char *path)
+add_path(Differences *found)
 {
 	if (found->count++ < MAX_PATHS)
-		appendStringInfo(&found->paths, "%s%.100s", found->count > 1 ? ", " : "", path);
+		appendStringInfo(&found->paths, "%s%.*s", found->count > 1 ? ", " : "",
+						 pg_mbcliplen(found->path.data, found->path.len, MAX_PATH_SHOWN),
+						 found->path.data);
 }
