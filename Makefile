@@ -7,6 +7,9 @@
 #   make model          every configuration of the model of the protocol
 #   make bench          the benchmarks; ARGS="..." goes to bench/run
 #   make soak           random verbs and random kills, for SECONDS=600 or ROUNDS=...
+#   make valgrind       the tests in SQL with the whole server under Valgrind
+#   make sanitize       the same with assertions and UBSan, and random calls
+#   make fuzz           libFuzzer on what callers pass; SECONDS as for soak
 #   make bench-growth   the same with a long history; ARGS="..." goes to bench/growth
 #
 #   make                build for the PostgreSQL that PG_CONFIG belongs to
@@ -173,7 +176,8 @@ $(OBJS) $(OBJS:.o=.bc): src/extaction.h src/contract.h src/batch.h src/approve.h
 $(DATA_built): $(PIECES:%=sql/%.sql)
 	cat $^ >$@
 
-.PHONY: check-lists installcheck-pgtap test test-majors soak demo demo-campaign model bench bench-growth
+.PHONY: check-lists installcheck-pgtap test test-majors soak demo demo-campaign model bench bench-growth \
+	valgrind sanitize fuzz
 
 # A test that is in no list above would never run.
 UNLISTED = $(filter-out $(REGRESS:%=test/sql/%.sql) $(ISOLATION:%=test/specs/%.spec), \
@@ -234,3 +238,20 @@ bench:
 bench-growth:
 	@dev/install-packages
 	@dev/with-server -o shared_preload_libraries=pg_stat_statements bench/growth $(ARGS)
+
+# Faults in memory, undefined behaviour, nonsense.  The first of them takes ten
+# minutes to build a server that helps to find them.
+UBSAN = -fsanitize=undefined -fno-sanitize-recover=undefined -static-libubsan
+valgrind:
+	@dev/install-packages
+	@server=$$(dev/cassert-server) && PG_CONFIG=$$server dev/with-server test/fuzz/valgrind
+
+sanitize:
+	@dev/install-packages
+	@server=$$(dev/cassert-server) && PG_CONFIG=$$server COPT="$(UBSAN)" \
+		UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1 \
+		dev/with-server -o max_prepared_transactions=8 test/fuzz/sanitize $(SECONDS)
+
+fuzz:
+	@dev/install-packages clang-14 libclang-rt-14-dev
+	@server=$$(dev/cassert-server) && PG_CONFIG=$$server test/fuzz/fuzz $(SECONDS)
