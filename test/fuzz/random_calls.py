@@ -49,7 +49,7 @@ SETTINGS = ["search_path = fuzz, pg_temp, pg_catalog", "extaction.actor = 'dora'
             "cursor_tuple_fraction = 0", "default_transaction_deferrable = on", "row_security = off", "quote_all_identifiers = on"]
 
 LOG_FAULT = re.compile(r"TRAP:|PANIC:|terminated by signal|WARNING:.*(leak|snapshot|still active|not closed|not released|unclosed|refcount|"
-                       r"resource|transaction left|nest|own)|ERROR:.*(cache lookup failed|could not open relation with OID)|internal error|runtime error:|AddressSanitizer")
+                       r"resource|transaction left|nest|own)|ERROR:.*(cache lookup failed|could not open relation with OID)|internal error|problem in|runtime error:|AddressSanitizer")
 
 
 class Lost(Exception):
