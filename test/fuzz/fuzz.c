@@ -185,6 +185,8 @@ try_pair(char *str)
 	*end = '\0';
 	one = json_of(str);
 	other = json_of(end + 1);
+	if (!JB_ROOT_IS_OBJECT(one) || !JB_ROOT_IS_OBJECT(other))
+		return;					/* then there are no members */
 	paths = differing_paths(one, other);
 	MUST((paths == NULL || paths[0] == '\0') ==
 		 (compareJsonbContainers(&one->root, &other->root) == 0));
