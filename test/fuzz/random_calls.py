@@ -74,7 +74,10 @@ class Session:
             query = sql.encode(codec, "surrogateescape")
         except UnicodeEncodeError:
             query = b"".join(c.encode(codec, "surrogateescape" if "\udc80" <= c <= "\udcff" else "replace") for c in sql)
-        result = self.pq.exec_(query.replace(b"\0", b""))
+        try:
+            result = self.pq.exec_(query.replace(b"\0", b""))
+        except MemoryError:                 # what psycopg says when there is no result: the session was ended
+            raise Lost(self.pq.error_message.decode("utf-8", "replace"))
         if self.pq.status != 0:
             raise Lost(self.pq.error_message.decode("utf-8", "replace"))
         return result
