@@ -122,8 +122,9 @@ insert_revocation(Approving *approving, const text *reason)
 
 /*
  * A revocation stops what has not gone out; of the rest it can only tell.
- * What went out: the attempts that were claimed and not given back, and a
- * fake task's only one.
+ * What went out: the attempts that were claimed and not given back or refused
+ * since, those of which somebody says that they happened, and a fake task's
+ * only one.
  */
 static void
 say_what_is_out(Approving *approving)
@@ -132,10 +133,12 @@ say_what_is_out(Approving *approving)
 		"SELECT jsonb_build_object('attempts', jsonb_agg(DISTINCT e.attempt ORDER BY e.attempt))"
 		" FROM extaction.events e"
 		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.request_digest = $3"
-		"   AND e.kind IN ('sending', 'happened') AND e.attempt IS NOT NULL"
+		"   AND (e.kind IN ('sending', 'happened')"
+		"        OR (e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'))"
+		"   AND e.attempt IS NOT NULL"
 		"   AND NOT EXISTS (SELECT FROM extaction.events b"
 		"                   WHERE b.scope = $1 AND b.intent_id = $2 AND b.attempt = e.attempt"
-		"                     AND b.kind IN ('released', 'not_happened'))"
+		"                     AND b.kind IN ('released', 'not_happened') AND b.event_id > e.event_id)"
 		" HAVING count(*) > 0",
 		false, 3, {TEXTOID, TEXTOID, BYTEAOID}, NULL
 	};
