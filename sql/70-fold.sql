@@ -44,7 +44,7 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                      max(e.lease_until) AS quiet_from,
                      -- what stops every resend is not undone by another answer, of whatever attempt since the last was sent
                      (array_agg(e.detail #>> '{evidence,code}'
-                                ORDER BY coalesce(e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure'), false) DESC, e.event_id DESC)
+                                ORDER BY CASE WHEN e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure') THEN e.event_id END, e.event_id DESC)
                         FILTER (WHERE e.event_id > e.last_sending AND
                                 (e.kind IN ('uncertain', 'not_happened')
                                  OR (e.kind = 'late_evidence' AND e.detail #>> '{evidence,code}' IN ('mismatch', 'stored_failure')))))[1] AS last_code,

@@ -368,7 +368,11 @@ extaction_extend(PG_FUNCTION_ARGS)
 				intent.work.quiet_from = Max(intent.work.quiet_from, intent.work.lease_until);
 			ledger_put_work(&intent);
 			event.attempt = intent.work.attempt;
-			event.lease_until = intent.work.lease_until;
+			/* the fold counts quiet periods from leases to send, not from looks */
+			if (strcmp(intent.work.claim_step, "look") == 0)
+				event.due_at = intent.work.lease_until;
+			else
+				event.lease_until = intent.work.lease_until;
 			ledger_append(&event, "extended", &intent.request, &identity);
 		}
 		earliest = Min(earliest, intent.work.lease_until);
