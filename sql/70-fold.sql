@@ -31,10 +31,14 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                                               'cancelled', 'abandoned', 'retried', 'blocked')
                                AND NOT (e.kind = 'blocked' AND e.detail ? 'requester')   -- a request that waits, not the intent
                              ORDER BY e.event_id DESC LIMIT 1) l ON true
-          -- the window of a restore in which it was first submitted
+          -- the window of a restore in which, or before which, it was first asked for
           LEFT JOIN LATERAL (SELECT g.window_until, g.backup_taken_at FROM extaction.ledger g
                              WHERE g.recorded_at <= i.recorded_at ORDER BY g.entry DESC LIMIT 1) g ON true
-          LEFT JOIN LATERAL (SELECT g.window_until, g.backup_taken_at WHERE i.recorded_at < g.window_until) w ON true
+          LEFT JOIN LATERAL (SELECT g.window_until, g.backup_taken_at
+                             WHERE g.window_until IS NOT NULL AND least(i.recorded_at, (
+                                 SELECT min(e.recorded_at) FROM extaction.events e
+                                 WHERE e.scope = i.scope AND CASE WHEN i.batch_id IS NULL THEN e.intent_id = i.intent_id
+                                                                  ELSE e.intent_id = '' AND e.batch_id = i.batch_id END)) < g.window_until) w ON true
           LEFT JOIN LATERAL (SELECT min(r.backup_taken_at) AS backup_taken_at FROM extaction.ledger r
                              WHERE r.kind = 'restored' AND r.recorded_at > i.recorded_at) w0 ON true
           CROSS JOIN LATERAL (

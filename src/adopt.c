@@ -26,6 +26,7 @@
 static void append_entry(const char *kind, TimestampTz taken_at, TimestampTz window_until,
 						 const Identity *identity);
 static int64 make_open_uncertain(TimestampTz taken_at, const Identity *identity);
+static void leave_tickets_behind(void);
 static int64 close_open(const Identity *identity);
 
 PG_FUNCTION_INFO_V1(extaction_adopt);
@@ -110,7 +111,10 @@ extaction_adopt(PG_FUNCTION_ARGS)
 	require_extension_owner(&identity);
 	(void) query_run(&lock, &none);
 	if (restored)
+	{
 		touched = make_open_uncertain(taken_at, &identity);
+		leave_tickets_behind();
+	}
 	else if (strcmp(kind, "copy") == 0)
 		touched = close_open(&identity);
 	append_entry(kind, taken_at, window_until, &identity);
@@ -191,6 +195,53 @@ make_open_uncertain(TimestampTz taken_at, const Identity *identity)
 	arg_text(&args, identity->role_name);
 	arg_text(&args, identity->session_user);
 	return (int64) query_run(&query, &args);
+}
+
+/*
+ * Nor may a worker's ticket from the lost time be one of ours: it would give
+ * back as never sent what another has sent.  A jump of random length, since
+ * the same backup may be restored twice.
+ */
+static void
+leave_tickets_behind(void)
+{
+	static KeptQuery query = {
+		"SELECT setval('extaction.claim_id_seq', nextval('extaction.claim_id_seq') + 1000000 + (random() * 1e12)::bigint)",
+		false, 0, {0}, NULL
+	};
+	QueryArgs	none = {0};
+
+	(void) query_run(&query, &none);
+}
+
+/*
+ * What was closed in the backup may have been tried once more in the lost
+ * time.  Whoever wants to retry it has to find out first: it is uncertain,
+ * above all attempts of then.  False if no restore came in between.
+ */
+bool
+adopt_has_lost(Intent *intent)
+{
+	static KeptQuery query = {
+		"SELECT l.backup_taken_at, l.recorded_at + coalesce("
+		"  (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour')"
+		" FROM extaction.ledger l WHERE l.kind = 'restored' AND l.recorded_at > $1"
+		" ORDER BY l.entry DESC LIMIT 1",
+		false, 1, {TIMESTAMPTZOID}, NULL
+	};
+	Work	   *work = &intent->work;
+	QueryArgs	args = {0};
+
+	arg_timestamptz(&args, intent->outcome_at);
+	if (query_run(&query, &args) == 0)
+		return false;
+	work->attempt = Max(work->attempt, attempts_before(intent->request.action));
+	work->first_sent_at = work->first_sent_at == NO_TIME ? got_timestamptz(0, 1)
+		: Min(work->first_sent_at, got_timestamptz(0, 1));
+	work->quiet_from = Max(work->quiet_from, got_timestamptz(0, 2));
+	work->earlier_open = true;
+	work->last_code = "restored";
+	return true;
 }
 
 /*

@@ -772,6 +772,7 @@ extern void flush_must_be_confirmed(void);
 /* adopt.c: is this the database that the ledger was last written in? */
 extern void ledger_must_be_home(void);
 extern int64 attempts_before(const text *action);
+extern bool adopt_has_lost(Intent *intent);
 
 /* receipt.c: answers */
 extern void fill_by_name(TupleDesc desc, const NamedDatum *members, int count,

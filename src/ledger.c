@@ -164,8 +164,9 @@ count_locks_anew(XactEvent event, void *arg)
  * Binds an intent to a request for ever, and puts it on the worklist.  False
  * if it is bound already: then another session was first.
  *
- * What was first submitted before the end of the window that a restore lost
- * may have gone out already: it begins as uncertain.
+ * What was first asked for before the end of the window that a restore lost
+ * may have gone out already, however long after it is approved: it begins as
+ * uncertain.
  */
 bool
 ledger_bind(const Request *request, const Facts *facts,
@@ -177,30 +178,39 @@ ledger_bind(const Request *request, const Facts *facts,
 		" open AS ("
 		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, since)"
 		" SELECT $1, $2, $3, 'prepared', coalesce($17, b.recorded_at), b.recorded_at FROM bound b)"
-		" SELECT event_id, recorded_at FROM bound",
+		" SELECT event_id, recorded_at, 'prepared' FROM bound",
 		false, 19, {BOUND_TYPES}, NULL
 	};
-	static KeptQuery in_window = {
+	static KeptQuery after_restore = {
 		BOUND_SQL
+		" asked AS ("
+		" SELECT least(b.recorded_at, (SELECT min(e.recorded_at) FROM extaction.events e"
+		"                              WHERE e.scope = $1 AND e.intent_id = $2)) < $20 AS lost"
+		" FROM bound b),"
 		" open AS ("
 		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since)"
-		" SELECT $1, $2, $3, CASE WHEN b.recorded_at < $20 THEN 'uncertain' ELSE 'prepared' END,"
-		"  coalesce($17, b.recorded_at), CASE WHEN b.recorded_at < $20 THEN 1000 ELSE 0 END,"
-		"  CASE WHEN b.recorded_at < $20 THEN $21 END,"
-		"  CASE WHEN b.recorded_at < $20 THEN b.recorded_at + coalesce("
-		"   (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour') END, b.recorded_at"
-		" FROM bound b)"
-		" SELECT event_id, recorded_at FROM bound",
+		" SELECT $1, $2, $3, CASE WHEN a.lost THEN 'uncertain' ELSE 'prepared' END,"
+		"  coalesce($17, b.recorded_at), CASE WHEN a.lost THEN 1000 ELSE 0 END,"
+		"  CASE WHEN a.lost THEN $21 END,"
+		"  CASE WHEN a.lost THEN b.recorded_at + coalesce("
+		"   (SELECT max(c.call_timeout) + '30 seconds' FROM extaction.actions c), '1 hour') END, b.recorded_at"
+		" FROM bound b, asked a RETURNING state)"
+		" SELECT b.event_id, b.recorded_at, o.state FROM bound b, open o",
 		false, 21, {BOUND_TYPES, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL
 	};
+	bool		restored = facts->window_until != NO_TIME;
 	QueryArgs	args = {0};
 
 	arg_binding(&args, request, facts, approval_id, identity, order);
-	if (facts->window_until <= GetCurrentTimestamp())
-		return bind(&query, &args, receipt);
-	arg_timestamptz(&args, facts->window_until);
-	arg_timestamptz(&args, facts->backup_taken_at);
-	return bind(&in_window, &args, receipt);
+	if (restored)
+	{
+		arg_timestamptz(&args, facts->window_until);
+		arg_timestamptz(&args, facts->backup_taken_at);
+	}
+	if (!bind(restored ? &after_restore : &query, &args, receipt))
+		return false;
+	receipt->state = got_word(0, 3);
+	return true;
 }
 
 /*

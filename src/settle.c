@@ -39,6 +39,7 @@ static void append(Wish *wish, const char *kind);
 static bool cancelled_before(const Wish *wish);
 static bool cancel(Wish *wish);
 static bool stop_waiting(const Wish *wish);
+static void uncertain_again(Wish *wish);
 static const char *cannot_compensate(const Wish *wish);
 static TimestampTz quiet_end(const Wish *wish);
 
@@ -166,12 +167,31 @@ extaction_retry(PG_FUNCTION_ARGS)
 		intent->work.attempt = intent->last_attempt;
 		intent->work.first_sent_at = intent->first_sent_at;
 		intent->work.quiet_from = intent->quiet_from;
-		work_set_state(&intent->work, "prepared", GetCurrentTimestamp());
 		append(&wish, "retried");
+		if (adopt_has_lost(intent))
+			uncertain_again(&wish);
+		else
+			work_set_state(&intent->work, "prepared", GetCurrentTimestamp());
 		ledger_put_work(intent);
 		status = "done";
 	}
 	PG_RETURN_DATUM(done(&wish, &visit, fcinfo, status));
+}
+
+/*
+ * It may have been tried in the time that a restore has lost.
+ */
+static void
+uncertain_again(Wish *wish)
+{
+	Work	   *work = &wish->intent.work;
+	Receipt		event = NO_RECEIPT;
+
+	work_set_state(work, "uncertain", GetCurrentTimestamp());
+	event.attempt = work->attempt;
+	event.lease_until = work->quiet_from;
+	event.detail = detail_evidence(detail_words("code", work->last_code, NULL), NULL, NULL, NULL);
+	ledger_append(&event, "uncertain", &wish->intent.request, &wish->identity);
 }
 
 /*

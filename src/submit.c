@@ -289,8 +289,7 @@ create(Submission *submission)
 	if (submission->order->compensates != NULL)
 		ledger_compensated(request, submission->order->compensates, submission->identity);
 	receipt->status = "created";
-	receipt->state = receipt->recorded_at < submission->facts.window_until ? "uncertain" : "prepared";
-	receipt->next_step = receipt->recorded_at < submission->facts.window_until ? "look" : "send";
+	receipt->next_step = strcmp(receipt->state, "uncertain") == 0 ? "look" : "send";
 	receipt->scope = request->scope;
 	receipt->intent_id = request->intent_id;
 	/* the submission is gone when the receipt is read */
