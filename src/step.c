@@ -186,8 +186,8 @@ intent_gates(const Intent *intent, Facts *facts)
 }
 
 /*
- * The contract pinned at prepare, the one in force, and the announced ones;
- * an action without any counts as one without a key.
+ * The contract pinned at prepare, the one in force, and the announced ones.
+ * Where none was pinned, or none is left, that counts as one without a key.
  */
 int
 intent_contracts(const Intent *intent, Contract **contracts)
@@ -212,11 +212,13 @@ intent_contracts(const Intent *intent, Contract **contracts)
 	arg_text(&args, intent->operation);
 	arg_contract(&args, intent->has_contract, intent->contract_version, intent->contract_shipped);
 	count = (int) query_run_now(&query, &args);
-	*contracts = palloc(sizeof(Contract) * Max(count, 1));
-	(*contracts)[0] = contract_none();
+	*contracts = palloc(sizeof(Contract) * (count + 1));
 	for (i = 0; i < count; i++)
 		read_contract(&(*contracts)[i], i);
-	return Max(count, 1);
+	/* it went out without a key, whatever has been announced since */
+	if (!intent->has_contract || count == 0)
+		(*contracts)[count++] = contract_none();
+	return count;
 }
 
 /*
