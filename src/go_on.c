@@ -81,17 +81,19 @@ go_on_blocked(Intent *intent, const Identity *identity)
 	Work	   *work = &intent->work;
 	Receipt		event = NO_RECEIPT;
 
-	if (verdict.gate == GATE_COUNT)
+	if (verdict.gate == GATE_COUNT || verdict.gate == GATE_ACTION_DISABLED)
 	{
 		work_set_state(work, "prepared", GetCurrentTimestamp());
-		event.approval_id = verdict.approval->approval_id;
+		event.approval_id = verdict.approval ? verdict.approval->approval_id : NULL;
 		event.detail = detail_words("state", "prepared", NULL);
 		ledger_append(&event, "released", &intent->request, identity);
 	}
-	else
+	else if (strcmp(work->gate, gate_name(verdict.gate)) != 0)
 	{
 		work->gate = gate_name(verdict.gate);
 		work->needs = gate_needs(verdict.gate);
+		event.detail = detail_words("gate", work->gate, "needs", work->needs, NULL);
+		ledger_append(&event, "blocked", &intent->request, identity);
 	}
 	ledger_put_work(intent);
 }
