@@ -248,7 +248,7 @@ class Ledger:
             i.approvals.append(dict(id=None, content=content, until=self.now + i.action.ttl if until is None else until, revoked=False))
         gate = i.gate_of(content, self.now)
         if i.open and i.state == 'blocked':
-            if gate is None:
+            if gate in (None, 'action_disabled'):       # a switch only stops claim
                 i.enter('prepared', self.now)
             else:
                 i.gate = gate
@@ -279,9 +279,10 @@ class Ledger:
     # going out
 
     def sweep(self):
-        for i in self.intents.values():
-            if i.open and i.state == 'sending' and i.lease <= self.now:
-                self.end_lease(i)
+        ended = [i for i in self.intents.values() if i.open and i.state == 'sending' and i.lease <= self.now]
+        for i in ended:
+            self.end_lease(i)
+        return len(ended)
 
     def end_lease(self, i):
         i.enter('uncertain', i.lease)
@@ -460,7 +461,6 @@ class Ledger:
             return
         i.late = True
         if not i.open:
-            tries, earlier = i.tries, i.earlier
             i.fresh()
             i.open, i.state = True, None
         if i.state != 'sending':

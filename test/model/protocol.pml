@@ -823,7 +823,7 @@ active proctype Human()
 #endif
 
 #if HUMANS || RESTORES
-active proctype Retrier()
+active [1 + RESTORES] proctype Retrier()
 {
 	d_step { ROW_FREE && L.st == not_happened && GATES -> 
 #if RESTORES
