@@ -71,7 +71,8 @@ bind(Request *request, Facts *facts, const Approval *approval, const Identity *r
 
 /*
  * An intent that claim had found blocked is prepared again, if every gate
- * passes now.
+ * passes now but the switch, which claim asks; else it may be another gate
+ * that stops it.
  */
 void
 go_on_blocked(Intent *intent, const Identity *identity)

@@ -279,6 +279,19 @@ class Ledger:
     # going out
 
     def sweep(self):
+        """also what the catalogue stopped, and stops no more, goes on"""
+        moved = self.end_leases()
+        for i in self.intents.values():
+            if i.waiting and i.waiting[1] == 'action_disabled' and i.action.enabled:
+                gate = i.gate_of(i.waiting[0], self.now)
+                if gate is None:
+                    self.bind(i, i.waiting[0])
+                else:
+                    i.waiting = (i.waiting[0], gate)
+                moved += 1
+        return moved
+
+    def end_leases(self):
         ended = [i for i in self.intents.values() if i.open and i.state == 'sending' and i.lease <= self.now]
         for i in ended:
             self.end_lease(i)
@@ -291,7 +304,7 @@ class Ledger:
 
     def claim(self, ticket, most, step, lease):
         """(claimed, blocked)"""
-        self.sweep()
+        self.end_leases()
         claimed = blocked = 0
         due = [i for i in self.intents.values() if i.open and i.state == ('prepared' if step == 'send' else 'uncertain') and
                i.due <= self.now and (i.ticket is None or i.lease <= self.now) and i.action.enabled and not i.action.paused]
