@@ -22,7 +22,7 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                      (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour') END) AS quiet_from,
                  s.last_code, CASE l.kind WHEN 'blocked' THEN l.detail ->> 'gate' WHEN 'released' THEN l.detail ->> 'gate' END AS gate,
                  CASE l.kind WHEN 'blocked' THEN l.detail ->> 'needs' WHEN 'released' THEN l.detail ->> 'needs' END AS needs,
-                 coalesce(l.recorded_at, i.recorded_at) AS since, s.tries, s.earlier_open OR s.restored AS earlier_open,
+                 coalesce(l.recorded_at, i.recorded_at) AS since, s.tries, s.earlier_open OR s.restored OR (w.window_until IS NOT NULL AND s.never_settled) AS earlier_open,
                  s.late_found, s.answered_at, s.looked_at AS look_began_at, s.lookups
           FROM extaction.intents i
           LEFT JOIN LATERAL (SELECT e.* FROM extaction.events e
@@ -57,17 +57,19 @@ CREATE VIEW extaction.folded_worklist WITH (security_barrier) AS
                                       AND e.attempt < e.last_attempt), false) AS earlier_open,
                      coalesce(bool_or(e.kind = 'uncertain' AND e.detail #>> '{evidence,code}' = 'restored'
                                       AND e.event_id > e.last_settled), false) AS restored,
+                     count(*) FILTER (WHERE e.kind = 'not_happened') = 0 AS never_settled,
                      coalesce(bool_or(e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'), false) AS late_found,
                      max(e.recorded_at) FILTER (WHERE e.kind IN ('uncertain', 'not_happened') AND e.event_id > e.last_sending
                          AND e.detail #>> '{evidence,code}' NOT IN ('lease_ended', 'restored')) AS answered_at,
-                     max(e.recorded_at) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.last_settled) AS looked_at,
-                     count(*) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.last_settled) AS lookups
+                     max(e.recorded_at) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.looks_from) AS looked_at,
+                     count(*) FILTER (WHERE e.kind = 'looked' AND e.event_id > e.looks_from) AS lookups
               FROM (SELECT e.*,
                            EXISTS (SELECT FROM extaction.events b
                                    WHERE b.scope = e.scope AND b.intent_id = e.intent_id AND b.attempt = e.attempt
                                      AND b.kind = 'released') AS given_back,
                            coalesce(max(e.event_id) FILTER (WHERE e.kind = 'retried') OVER (), 0) AS last_retry,
                            coalesce(max(e.event_id) FILTER (WHERE e.kind = 'not_happened') OVER (), 0) AS last_settled,
+                           coalesce(max(e.event_id) FILTER (WHERE e.kind IN ('not_happened', 'abandoned')) OVER (), 0) AS looks_from,
                            max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt,
                            coalesce(max(e.event_id) FILTER (WHERE e.kind = 'sending') OVER (), 0) AS last_sending
                     FROM extaction.events e
