@@ -44,6 +44,7 @@ class Intent:
         self.rejected = set()
         self.approvals = []         # dicts: id, content, until, revoked
         self.waiting = None         # (content, gate)
+        self.asked = None           # what became of it last while nothing was bound: blocked, rejected, cancelled
         self.not_before = None
         self.bound = None           # the content, for ever
         self.pinned = None
@@ -194,13 +195,14 @@ class Ledger:
             i.not_before = not_before
             self.bind(i, content)
             return 'created'
+        i.asked = 'blocked'
         if gate != 'rejected':
             i.waiting, i.not_before = (content, gate), not_before
             i.kept.add(content)
         return 'blocked'
 
     def cancel(self, i):
-        if i.outcome == 'cancelled' and not i.waiting:
+        if not i.waiting and 'cancelled' == (i.asked if i.bound is None else i.outcome):
             return 'replayed'
         never_out = i.open and not i.tries and not i.late and i.stands(self.now) in ('prepared', 'blocked')
         if not (i.waiting or never_out):
@@ -208,7 +210,7 @@ class Ledger:
         if never_out:
             self.tell(i, 'cancelled', i.attempt)
             i.open = False
-        i.waiting = None
+        i.waiting, i.asked = None, 'cancelled'
         return 'done'
 
     def compensate(self, i, undo, content):
@@ -269,7 +271,7 @@ class Ledger:
         status = self.why_not_waiting(i, content)
         if status is None:
             i.rejected.add(content)
-            i.waiting = None
+            i.waiting, i.asked = None, 'rejected'
         return status or 'rejected'
 
     def revoke(self, i, approval):
@@ -465,6 +467,8 @@ class Ledger:
                 i.due = max(due, self.now)
             if step == 'look':
                 i.due = max(i.due, look_after)
+        elif outcome == 'happened':
+            i.late = True       # of what was given up, somebody says so, if without proof: it can only be found
         self.tell(i, 'late_evidence' if not i.open else 'looked' if looked else 'uncertain', attempt, outcome, evidence)
         return status
 

@@ -190,17 +190,16 @@ INSERT INTO extaction.contracts (provider, operation, version, valid_from, key_c
 SELECT * FROM story.at('C14');
 SELECT story.claim('C14', 'resend');
 SELECT * FROM story.answer('C14', 1, 'not_happened', '400');
-
 -- a contract that comes after the first send makes no key of it
 INSERT INTO extaction.actions (action, provider, operation, self_approval, call_timeout) VALUES ('cx_none', 'cx-none', 'do', true, '10 s');
-SELECT regress_cx_ask('C14b', 'cx_none'), regress_cx_claim('C14b');
-SELECT regress_cx_later('C14b', '2 min');
+SELECT story.ask('C14b', 'cx_none'), story.claim('C14b');
+SELECT story.later('C14b', '2 min');
 INSERT INTO extaction.contracts (provider, operation, version, key_carrier, retention, on_expired, on_replay, on_mismatch,
     on_concurrent, stores_failures, proves_not_happened, lookup, absence_is_proof, lookup_lag, late_arrival_bound)
 VALUES ('cx-none', 'do', 1, 'header', '24 hours', 'executes', 'first_result', 'rejects', 'waits', 'all', '{400}', 'none', false, NULL, '0');
-SELECT regress_cx_claim('C14b', 'resend');
-SELECT * FROM regress_cx_at('C14b');
-SELECT * FROM regress_cx_answer('C14b', 1, 'not_happened', '400');
+SELECT story.claim('C14b', 'resend');
+SELECT * FROM story.at('C14b');
+SELECT * FROM story.answer('C14b', 1, 'not_happened', '400');
 
 --
 -- Condition 7 of a resend: the delay counts from the last answer, or from the end of the last lease
