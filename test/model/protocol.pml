@@ -403,6 +403,9 @@ inline stays_uncertain()
 {
 	if
 	:: L.st == sending -> L.st = uncertain; no_ticket()
+#ifdef WITHOUT_HAPPENED_FINAL
+	:: L.st == happened -> MUST(8, !said_happened); L.st = uncertain
+#endif
 	:: else -> skip
 	fi;
 	flush()
