@@ -420,7 +420,7 @@ intent_past(Intent *intent)
 		"   coalesce(max(e.event_id) FILTER (WHERE e.kind = 'not_happened') OVER (), 0) AS last_settled,"
 		"   coalesce(max(e.event_id) FILTER (WHERE e.kind = 'retried') OVER (), 0) AS last_retry,"
 		"   max(e.attempt) FILTER (WHERE e.kind = 'sending') OVER () AS last_attempt,"
-		"   coalesce(array_agg(e.attempt) FILTER (WHERE e.kind = 'released') OVER (), '{}') AS given_back"
+		"   coalesce(array_agg(e.attempt) FILTER (WHERE e.kind = 'released' AND e.attempt IS NOT NULL) OVER (), '{}') AS given_back"
 		"  FROM extaction.events e WHERE e.scope = $1 AND e.intent_id = $2"
 		"   AND e.kind IN ('sending', 'extended', 'uncertain', 'happened', 'not_happened', 'released', 'retried', 'abandoned', 'late_evidence')) e",
 		false, 2, {TEXTOID, TEXTOID}, NULL

@@ -201,6 +201,17 @@ SELECT story.claim('C14b', 'resend');
 SELECT * FROM story.at('C14b');
 SELECT * FROM story.answer('C14b', 1, 'not_happened', '400');
 
+-- an earlier attempt is open, also of what was given up, and was blocked before it went out
+SELECT story.ask('open', 'cx_waits');
+SELECT count(extaction.revoke_approval('open', approval_id, 'no')) FROM extaction.approval_status WHERE scope = 'open';
+SELECT story.claim('open');
+SELECT status, state FROM extaction.approve_in_advance('open', 'x', 'cx_waits', 'ada@example.org', '{"n": 1}');
+SELECT story.claim('open');
+SELECT story.later('open', '2 min'), story.claim('open', 'resend');
+SELECT story.later('open', '2 min');
+SELECT status, state FROM extaction.abandon('open', 'x', 'enough');
+SELECT status, state FROM story.answer('open', 2, 'not_happened', '400');
+
 --
 -- Condition 7 of a resend: the delay counts from the last answer, or from the end of the last lease
 --
