@@ -84,7 +84,7 @@ class Intent:
             return 'uncertain' if self.state == 'sending' and self.lease <= now else self.state
         if self.bound is None:
             return 'awaiting_approval' if self.waiting else None
-        return 'not_happened' if self.outcome == 'cancelled' else self.outcome
+        return 'not_happened' if self.outcome == 'cancelled' else self.outcome or 'uncertain'
 
     def contracts(self, now):
         """pinned, in force, announced"""
@@ -301,7 +301,8 @@ class Ledger:
 
     def end_lease(self, i):
         i.enter('uncertain', i.lease)
-        i.last_code = 'lease_ended'
+        if i.last_code not in ('mismatch', 'stored_failure'):
+            i.last_code = 'lease_ended'
         self.tell(i, 'uncertain', i.attempt)
 
     def claim(self, ticket, most, step, lease):
@@ -425,6 +426,9 @@ class Ledger:
             self.tell(i, 'late_evidence', attempt, outcome, code)
             if outcome == 'happened':
                 self.stop(i, attempt, outcome, code)
+            elif (code in ('mismatch', 'stored_failure') and i.open and i.state in ('sending', 'uncertain') and
+                  i.last_code not in ('mismatch', 'stored_failure')):
+                i.last_code = code      # it is said of the key, and so of every later attempt
             return 'late'
         if i.open:
             i.answered_at = self.now
