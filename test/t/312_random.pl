@@ -2,7 +2,7 @@
 # state, next step, attempt and due time is the same, and at the end of each round the facts alone say the same as the worklist.
 #
 # The server's clock is libfaketime's, and stands still until the player moves it: so days pass in no time, and a round can be played again.
-# A difference names its seed and round: SEED=... ROUND=... plays that round alone; SECONDS=... or ROUNDS=... plays longer than usual.
+# A difference names its seed and round: SEED=... ROUND=... plays that round alone; PLAY_SECONDS=... or ROUNDS=... plays longer than usual.
 use strict;
 use warnings FATAL => 'all';
 
@@ -36,7 +36,7 @@ is($node->safe_psql('postgres', "SELECT clock_timestamp() = '2031-01-01 00:00:00
 local @ENV{qw(PGHOST PGPORT PGDATABASE)} = ($node->host, $node->port, 'postgres');
 my $said = '';
 my $fine = IPC::Run::run(
-	[ $python, "$FindBin::RealBin/../lib/random_play.py", $clock, $seed, $ENV{SECONDS} // 30, $rounds, $ENV{ROUND} // 1 ],
+	[ $python, "$FindBin::RealBin/../lib/random_play.py", $clock, $seed, $ENV{PLAY_SECONDS} // 30, $rounds, $ENV{ROUND} // 1 ],
 	'>', \$said, '2>&1');
 
 note($said) if $fine;
