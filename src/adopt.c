@@ -21,8 +21,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
-#define ATTEMPTS_PER_EPOCH 1000
-
 static void append_entry(const char *kind, TimestampTz taken_at, TimestampTz window_until,
 						 const Identity *identity);
 static int64 make_open_uncertain(TimestampTz taken_at, const Identity *identity);
@@ -173,9 +171,8 @@ make_open_uncertain(TimestampTz taken_at, const Identity *identity)
 		"WITH opened AS ("
 		" UPDATE extaction.worklist w"
 		" SET state = 'uncertain', since = clock_timestamp(), due_at = clock_timestamp(),"
-		"  attempt = w.attempt + 1000, first_sent_at = least(w.first_sent_at, $1),"
-		"  quiet_from = greatest(w.quiet_from, clock_timestamp() + coalesce("
-		"   (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour'),"
+		"  attempt = w.attempt + " CppAsString2(ATTEMPTS_PER_EPOCH) ", first_sent_at = least(w.first_sent_at, $1),"
+		"  quiet_from = greatest(w.quiet_from, clock_timestamp() + " LONGEST_LEASE_SQL ","
 		"   clock_timestamp() + coalesce((SELECT max(x.lease_until - x.since) FROM extaction.worklist x"
 		"                                 WHERE x.lease_until IS NOT NULL), '0')),"
 		"  earlier_open = true, claim_id = NULL, claimed_by = NULL, handed_at = NULL, worker = NULL,"
@@ -223,8 +220,7 @@ bool
 adopt_has_lost(Intent *intent)
 {
 	static KeptQuery query = {
-		"SELECT l.backup_taken_at, l.recorded_at + coalesce("
-		"  (SELECT max(a.call_timeout) + '30 seconds' FROM extaction.actions a), '1 hour')"
+		"SELECT l.backup_taken_at, l.recorded_at + " LONGEST_LEASE_SQL
 		" FROM extaction.ledger l WHERE l.kind = 'restored' AND l.recorded_at > $1"
 		" ORDER BY l.entry DESC LIMIT 1",
 		false, 1, {TIMESTAMPTZOID}, NULL

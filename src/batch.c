@@ -288,12 +288,7 @@ bind_chunk(Batch *batch, int first, int count, const Facts *facts, const text *a
 		" answered AS ("
 		" DELETE FROM extaction.waiting q USING bound b"
 		" WHERE q.scope = $1 AND q.kind = 'intent' AND q.id = b.intent_id)"
-		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since, earlier_open)"
-		" SELECT $1, b.intent_id, $6, CASE WHEN a.lost THEN 'uncertain' ELSE 'prepared' END,"
-		"  coalesce($13, b.recorded_at), CASE WHEN a.lost THEN 1000 ELSE 0 END,"
-		"  CASE WHEN a.lost THEN $17 END,"
-		"  CASE WHEN a.lost THEN b.recorded_at + coalesce("
-		"   (SELECT max(c.call_timeout) + '30 seconds' FROM extaction.actions c), '1 hour') END, b.recorded_at, a.lost IS TRUE"
+		FIRST_WORK_SQL("b.intent_id", "$6", "$13", "$17")
 		/* first asked for before the end of what a restore lost */
 		" FROM bound b LEFT JOIN LATERAL ("
 		"  SELECT least(b.recorded_at, min(e.recorded_at)) < $16 AS lost FROM extaction.events e"

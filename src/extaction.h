@@ -655,6 +655,10 @@ extern const char *gate_who(Gate gate);
 extern const char *gate_needs(Gate gate);
 extern const char *gate_next_step(Gate gate);
 
+/* find.c: looking at one intent */
+extern bool intent_visit(FunctionCallInfo fcinfo, LedgerVisit *visit,
+						 Intent *intent);
+
 /* step.c: what comes next */
 extern NextStep intent_next_step(const Intent *intent, TimestampTz now);
 extern int	intent_contracts(const Intent *intent, Contract **contracts);
@@ -668,6 +672,25 @@ extern TimestampTz look_due_at(const Work *work);
 
 /* difference.c: in what two documents differ; pure */
 extern char *differing_paths(const Jsonb *one, const Jsonb *other);
+
+/* A restore begins a new epoch, whose attempts are numbered so much higher. */
+#define ATTEMPTS_PER_EPOCH 1000
+
+/* In SQL: the longest lease of the default length; 1 hour if there is no action. */
+#define LONGEST_LEASE_SQL \
+	"coalesce((SELECT max(x.call_timeout) + '30 seconds' FROM extaction.actions x), '1 hour')"
+
+/*
+ * In SQL: the first worklist row of what was bound just now (b), where a.lost
+ * says whether it may have gone out in the time that a restore has lost.
+ */
+#define FIRST_WORK_SQL(intent_id, action, not_before, backup_taken_at) \
+	" INSERT INTO extaction.worklist" \
+	" (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since, earlier_open)" \
+	" SELECT $1, " intent_id ", " action ", CASE WHEN a.lost THEN 'uncertain' ELSE 'prepared' END," \
+	"  coalesce(" not_before ", b.recorded_at), CASE WHEN a.lost THEN " CppAsString2(ATTEMPTS_PER_EPOCH) " ELSE 0 END," \
+	"  CASE WHEN a.lost THEN " backup_taken_at " END," \
+	"  CASE WHEN a.lost THEN b.recorded_at + " LONGEST_LEASE_SQL " END, b.recorded_at, a.lost IS TRUE"
 
 /* ledger.c: the only room that writes facts and worklists */
 extern void ledger_init(void);

@@ -22,23 +22,34 @@ PG_FUNCTION_INFO_V1(extaction_check_gates);
 PG_FUNCTION_INFO_V1(extaction_canonical_request);
 
 /*
+ * How a look at an intent begins: (scope, intent_id), of which any member may
+ * know.  False if the scope has none of that name.  The caller ends the visit.
+ */
+bool
+intent_visit(FunctionCallInfo fcinfo, LedgerVisit *visit, Intent *intent)
+{
+	text	   *scope = name_argument(fcinfo, 0, "scope");
+	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
+	Identity	identity;
+
+	ledger_enter(visit, LEDGER_READS);
+	identity_init(&identity, visit->caller, NULL);
+	access_require_member(&identity, scope);
+	return intent_load(intent, scope, intent_id, true);
+}
+
+/*
  * find(scope, intent_id) returns receipt
  */
 Datum
 extaction_find(PG_FUNCTION_ARGS)
 {
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	Receipt		receipt = NO_RECEIPT;
 	LedgerVisit visit;
-	Identity	identity;
 	Intent		intent;
 	bool		found;
 
-	ledger_enter(&visit, LEDGER_READS);
-	identity_init(&identity, visit.caller, NULL);
-	access_require_member(&identity, scope);
-	found = intent_load(&intent, scope, intent_id, true);
+	found = intent_visit(fcinfo, &visit, &intent);
 	if (found)
 		intent_receipt(&receipt, &intent, "found");
 	ledger_leave(&visit);
@@ -53,20 +64,14 @@ extaction_find(PG_FUNCTION_ARGS)
 Datum
 extaction_canonical_request(PG_FUNCTION_ARGS)
 {
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	LedgerVisit visit;
-	Identity	identity;
 	Identity	requester;
 	Intent		intent;
 	Facts		facts;
 	Request		request;
 	text	   *canonical = NULL;
 
-	ledger_enter(&visit, LEDGER_READS);
-	identity_init(&identity, visit.caller, NULL);
-	access_require_member(&identity, scope);
-	if (intent_load(&intent, scope, intent_id, true) &&
+	if (intent_visit(fcinfo, &visit, &intent) &&
 		!intent.redacted && gate_facts(&facts, &request, &requester, &intent))
 		canonical = request_text(&request);
 	ledger_leave(&visit);
@@ -82,11 +87,8 @@ extaction_canonical_request(PG_FUNCTION_ARGS)
 Datum
 extaction_check_gates(PG_FUNCTION_ARGS)
 {
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	LedgerVisit visit;
-	Identity	identity;
 	Intent		intent;
 	Facts		facts;
 	Request		request;
@@ -95,10 +97,7 @@ extaction_check_gates(PG_FUNCTION_ARGS)
 	int			gate;
 
 	InitMaterializedSRF(fcinfo, 0);
-	ledger_enter(&visit, LEDGER_READS);
-	identity_init(&identity, visit.caller, NULL);
-	access_require_member(&identity, scope);
-	if (intent_load(&intent, scope, intent_id, true) &&
+	if (intent_visit(fcinfo, &visit, &intent) &&
 		gate_facts(&facts, &request, &requester, &intent))
 	{
 		verdict = gate_check(&facts, &request, &requester, NULL);

@@ -188,12 +188,7 @@ ledger_bind(const Request *request, const Facts *facts,
 		"                              WHERE e.scope = $1 AND e.intent_id = $2)) < $20 AS lost"
 		" FROM bound b),"
 		" open AS ("
-		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, attempt, first_sent_at, quiet_from, since, earlier_open)"
-		" SELECT $1, $2, $3, CASE WHEN a.lost THEN 'uncertain' ELSE 'prepared' END,"
-		"  coalesce($17, b.recorded_at), CASE WHEN a.lost THEN 1000 ELSE 0 END,"
-		"  CASE WHEN a.lost THEN $21 END,"
-		"  CASE WHEN a.lost THEN b.recorded_at + coalesce("
-		"   (SELECT max(c.call_timeout) + '30 seconds' FROM extaction.actions c), '1 hour') END, b.recorded_at, a.lost IS TRUE"
+		FIRST_WORK_SQL("$2", "$3", "$17", "$21")
 		" FROM bound b, asked a RETURNING state)"
 		" SELECT b.event_id, b.recorded_at, o.state FROM bound b, open o",
 		false, 21, {BOUND_TYPES, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL

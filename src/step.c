@@ -34,18 +34,12 @@ PG_FUNCTION_INFO_V1(extaction_next_step);
 Datum
 extaction_next_step(PG_FUNCTION_ARGS)
 {
-	text	   *scope = name_argument(fcinfo, 0, "scope");
-	text	   *intent_id = name_argument(fcinfo, 1, "intent_id");
 	LedgerVisit visit;
-	Identity	identity;
 	Intent		intent;
 	NextStep	next = {0};
 	bool		found;
 
-	ledger_enter(&visit, LEDGER_READS);
-	identity_init(&identity, visit.caller, NULL);
-	access_require_member(&identity, scope);
-	found = intent_load(&intent, scope, intent_id, true);
+	found = intent_visit(fcinfo, &visit, &intent);
 	if (found)
 		next = intent_next_step(&intent, GetCurrentTimestamp());
 	ledger_leave(&visit);
