@@ -46,6 +46,7 @@ OBJS = \
 	src/facts.o \
 	src/find.o \
 	src/query.o \
+	src/rows.o \
 	src/flush.o \
 	src/receipt.o \
 	src/access.o \

@@ -24,7 +24,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "extaction.h"
+#include "rows.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -33,6 +33,7 @@ static text *quoted_if_odd(const text *name);
 static bool ask_access(const Identity *identity, const text *scope,
 					   const char *capabilities, bool now, bool *vouching);
 static uint64 *known_submitter(const Identity *identity, const text *scope, uint64 *hash);
+static bool is_named(Oid role, const text *name);
 static bool is_among(const text *word, const char *list);
 static bool scope_exists(const text *scope);
 pg_noreturn static void deny_access(const Identity *identity, const text *scope,
@@ -136,55 +137,65 @@ static bool
 ask_access(const Identity *identity, const text *scope,
 		   const char *capabilities, bool now, bool *vouching)
 {
-	static KeptQuery query = {
-		"SELECT " ACCESS_SQL("$1", "$2"), true, 2, {OIDOID, TEXTOID}, NULL
-	};
-	static KeptQuery query_now = {
-		"SELECT " ACCESS_SQL("$1", "$2"), false, 2, {OIDOID, TEXTOID}, NULL
-	};
-	QueryArgs	args = {0};
+	RowsView	view = now ? VIEW_NOW : VIEW_CALLER;
+	bool		allowed;
 
-	arg_oid(&args, identity->role);
-	arg_text(&args, scope);
-	if (now)
-		(void) query_run_now(&query_now, &args);
-	else
-		(void) query_run(&query, &args);
-	return access_judge(0, 1, capabilities, vouching);
+	rows_look(view);
+	allowed = access_judge(identity, scope, capabilities, vouching);
+	rows_look_end(view);
+	return allowed;
 }
 
 /*
- * What the grants that ACCESS_SQL has found amount to.  A role's own grants
- * decide over those it inherits.
+ * The same question, of the look that has begun.
  */
 bool
-access_judge(int row, int column, const char *capabilities, bool *vouching)
+access_judge(const Identity *identity, const text *scope, const char *capabilities, bool *vouching)
 {
-	int			count;
-	GotRow	   *grants = got_rows(row, column, &count);
+	static KeptRows members = ROWS_OF("scope_members", "scope_members_pkey",
+									  "member", "member_name", "capability", "vouches_for");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
 	bool		allowed = false;
 	bool		own = false;
 	bool		own_vouches = false;
 	bool		all_vouch = true;
-	int			i;
 
-	for (i = 0; i < count; i++)
+	arg_text(&keys, scope);
+	rows_begin(&scan, &members, &keys, false);
+	while (rows_next(&scan, &row))
 	{
-		bool		vouches = row_bool(&grants[i], 3);
+		bool		vouches = !row_null(&row, 4);
 
-		if (row_bool(&grants[i], 1))
+		if (!has_privs_of_role(identity->role, row_oid(&row, 1)) ||
+			!is_named(row_oid(&row, 1), row_text(&row, 2)))
+			continue;
+		if (row_oid(&row, 1) == identity->role)
 		{
 			own = true;
 			own_vouches |= vouches;
 		}
-		if (is_among(row_text(&grants[i], 2), capabilities))
+		if (is_among(row_text(&row, 3), capabilities))
 		{
 			allowed = true;
 			all_vouch &= vouches;
 		}
 	}
+	rows_end(&scan);
 	*vouching = allowed && (own ? own_vouches : all_vouch);
 	return allowed;
+}
+
+/*
+ * Does a role that was granted something still bear its name?
+ */
+static bool
+is_named(Oid role, const text *name)
+{
+	char	   *present = GetUserNameFromId(role, true);
+
+	return present != NULL && text_is(name, present);
 }
 
 /*

@@ -251,7 +251,7 @@ approving_look(Approving *approving)
 {
 	facts_load(&approving->facts, &approving->request,
 			   text_to_cstring(approving->request.action),
-			   approving->requester.name ? &approving->requester : &approving->approver, NULL);
+			   approving->requester.name ? &approving->requester : &approving->approver, NULL, false);
 }
 
 /*

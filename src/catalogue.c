@@ -93,7 +93,8 @@ load(const char *action)
 		" a.enabled, coalesce(a.capability, a.action), a.approvals_required, a.self_approval,"
 		" a.destination_pattern, k.version, k.shipped,"
 		" coalesce((SELECT min(n.valid_from) FROM extaction.contracts n"
-		"           WHERE n.provider = a.provider AND n.operation = a.operation AND n.valid_from > $2), 'infinity')"
+		"           WHERE n.provider = a.provider AND n.operation = a.operation AND n.valid_from > $2), 'infinity'),"
+		" a.provider, a.operation, a.max_attempts, a.retry_delay, a.call_timeout"
 		" FROM (SELECT 1) AS always"
 		" LEFT JOIN LATERAL (SELECT l.* FROM extaction.ledger l ORDER BY l.entry DESC LIMIT 1) l ON true"
 		" LEFT JOIN extaction.actions a ON a.action = $1"
@@ -140,6 +141,11 @@ load(const char *action)
 	entry->contract_version = got_int8(0, 10);
 	entry->contract_shipped = got_bool(0, 11);
 	entry->valid_until = got_timestamptz(0, 12);
+	entry->provider = got_text(0, 13);
+	entry->operation = got_text(0, 14);
+	entry->max_attempts = got_int8(0, 15);
+	entry->retry_delay = got_interval(0, 16);
+	entry->call_timeout = got_interval(0, 17);
 	if (generation == begun)
 		remembered = lappend(remembered, entry);
 	MemoryContextSwitchTo(old);

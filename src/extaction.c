@@ -14,7 +14,7 @@
 
 #include <limits.h>
 
-#include "extaction.h"
+#include "rows.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -53,6 +53,7 @@ _PG_init(void)
 	MarkGUCPrefixReserved("extaction");
 
 	query_init();
+	rows_init();
 	catalogue_init();
 	ledger_init();
 	guards_init();

@@ -147,15 +147,6 @@ typedef enum Redaction
 	REDACT_DONE
 } Redaction;
 
-/* A row within a result: its members, which count from 1. */
-#define ROW_MAX_MEMBERS 8
-typedef struct GotRow
-{
-	int			count;
-	Datum		values[ROW_MAX_MEMBERS];
-	bool		nulls[ROW_MAX_MEMBERS];
-} GotRow;
-
 /*
  * Who acts.  "name" is what gates compare: the role, or role:actor if the
  * role vouches for many people.  Otherwise actor is a claim, recorded only.
@@ -190,6 +181,11 @@ typedef struct Catalogue
 	TimestampTz window_until;
 	TimestampTz backup_taken_at;
 	bool		known;
+	text	   *provider;
+	text	   *operation;
+	int64		max_attempts;
+	Interval	retry_delay;
+	Interval	call_timeout;
 	bool		enabled;
 	bool		self_approval;
 	int64		approvals_required;
@@ -540,6 +536,7 @@ extern void arg_int8(QueryArgs *args, int64 value);
 extern void arg_bool(QueryArgs *args, bool value);
 extern void arg_oid(QueryArgs *args, Oid value);
 extern void arg_timestamptz(QueryArgs *args, TimestampTz value);
+extern void arg_subject(QueryArgs *args, const Request *request);
 extern void arg_identity(QueryArgs *args, const Identity *identity);
 extern Datum got_datum(int row, int column, bool *isnull);
 extern bool got_null(int row, int column);
@@ -550,17 +547,12 @@ extern TimestampTz got_timestamptz(int row, int column);
 extern void got_digest(int row, int column, uint8 *digest);
 extern void got_uuid(int row, int column, pg_uuid_t *value);
 extern Jsonb *got_jsonb(int row, int column);
-extern bool got_row(int row, int column, GotRow *members);
-extern GotRow *got_rows(int row, int column, int *count);
-extern bool row_bool(const GotRow *row, int member);
-extern text *row_text(const GotRow *row, int member);
-extern int64 row_int8(const GotRow *row, int member);
-extern void row_digest(const GotRow *row, int member, uint8 *digest);
-extern void row_uuid(const GotRow *row, int member, pg_uuid_t *value);
+extern void read_digest(Datum datum, bool isnull, uint8 *digest);
 extern char *got_word(int row, int column);
 extern Interval got_interval(int row, int column);
 extern void arg_array(QueryArgs *args, Datum *values, int count, Oid type);
 extern void arg_due_items(QueryArgs *args, const DueItem *items, int count);
+extern void arg_number(QueryArgs *args, int64 value, bool known);
 extern void arg_contract(QueryArgs *args, bool known, int64 version,
 						 bool shipped);
 
@@ -577,19 +569,8 @@ extern void require_extension_owner(const Identity *identity);
 extern void access_require_member(const Identity *identity, const text *scope);
 extern bool access_expected(const Identity *identity, const text *scope);
 extern void access_forget(const Identity *identity, const text *scope);
-
-/*
- * The SQL expression that access.c and facts.c ask with, of two parameters:
- * the grants in a scope that count for a role.  access_judge() says what they
- * amount to.
- */
-#define ACCESS_SQL(role, scope) \
-	"ARRAY(SELECT ROW(m.member = " role ", m.capability, m.vouches_for IS NOT NULL)" \
-	" FROM extaction.scope_members m" \
-	" WHERE m.scope = " scope \
-	"   AND pg_get_userbyid(m.member::oid) = m.member_name" \
-	"   AND pg_has_role(" role ", m.member::oid, 'USAGE'))"
-extern bool access_judge(int row, int column, const char *capabilities, bool *vouching);
+extern bool access_judge(const Identity *identity, const text *scope,
+						 const char *capabilities, bool *vouching);
 
 /*
  * Is the role a worker in the scope?  IS TRUE keeps the planner from making a
@@ -618,7 +599,7 @@ extern const Catalogue *catalogue_get(const char *action);
 extern bool destination_matches(const text *destination, const text *pattern);
 extern void facts_load(Facts *facts, const Request *request,
 					   const char *catalogue_action, const Identity *identity,
-					   const text *approval_id);
+					   const text *approval_id, bool unless_bound);
 extern BatchFacts no_batch_facts(void);
 extern Verdict intent_gates_next(const Intent *intent, Facts *facts, BatchFacts *kept);
 extern bool approval_is_tried(const Facts *facts, const Approval *approval,
@@ -806,6 +787,7 @@ extern Datum receipt_datum(FunctionCallInfo fcinfo, const Receipt *receipt);
 extern Jsonb *detail_evidence(const Jsonb *evidence, const text *provider_ref,
 							  const char *name, const char *value);
 extern Jsonb *detail_words(const char *name,...);
+extern text *detail_member(const Jsonb *detail, const char *name);
 
 /* task_request.c: the document task-request.v1 */
 extern bool is_task_request(const Jsonb *document);

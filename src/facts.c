@@ -1,10 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * facts.c
- *	  What the ledger knows about a request, read in one statement.
+ *	  What the ledger knows about a request, read in one look.
  *
- * One statement, because starting an executor is most of the cost of a small
- * read, and because all that the gates judge must come from one moment.
+ * In one look, because all that the gates judge must come from one moment.
  *
  * Copyright (c) 2026, the extaction authors
  *
@@ -15,115 +14,53 @@
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "extaction.h"
+#include "rows.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 static void copy_catalogue(Facts *facts, const Catalogue *catalogue);
 static text *copy_text(const text *value);
 static int	compare_approvals(const void *a, const void *b);
-static void read_present(Facts *facts);
-static void read_approval(Approval *approval, int row, const Request *request);
+static void read_bound(Facts *facts, const Request *request);
+static void read_waiting(Facts *facts, const Request *request);
+static void read_rejected(Facts *facts, const Request *request);
+static void read_candidate(Facts *facts, const Request *request);
+static void read_approvals(Facts *facts, const Request *request, int64 epoch);
+static void read_approval(Approval *approval, const GotRow *row, const Request *request,
+						  int64 epoch);
+static void read_revocation(Approval *approval, text *scope);
 static void read_differences(Approval *approval, const Request *request);
 static void check_own_snapshot(const Request *request);
 
-/* The columns of the statement in facts_load(), in order. */
-enum
-{
-	COL_ACCESS = 1,
-	COL_CANDIDATE,
-	COL_SOURCE_VERSION,
-	COL_BOUND,
-	COL_WAITING,
-	COL_REJECTED,
-	COL_APPROVAL_ID,
-	COL_APPROVAL_DIGEST,
-	COL_APPROVER,
-	COL_APPROVAL_CAPABILITY,
-	COL_EXPIRES_AT,
-	COL_REVOKED_REASON,
-	COL_APPROVAL_EVENT
-};
-
 /*
- * The statement.  Every level of a join passes on all columns below it, and
- * that costs more than the scans; so each table is asked by a subquery of its
- * own that returns one value, a row if need be.  What a request does not have
- * is not asked for.
- */
-#define FACTS_SQL(candidate, source_version, bound) \
-	"SELECT " ACCESS_SQL("$3", "$1") ", " \
-	candidate ", " source_version ", " bound "," \
-	" (SELECT ROW(w.request_digest, w.gate, w.requester) FROM extaction.waiting w" \
-	"  WHERE w.scope = $1 AND w.kind = $6 AND w.id = $9)," \
-	" (SELECT e.detail ->> 'reason' FROM extaction.events e" \
-	"  WHERE e.scope = $1 AND e.intent_id = CASE $6 WHEN 'batch' THEN '' ELSE $9 END" \
-	"    AND e.kind = 'rejected' AND e.request_digest = $7 ORDER BY e.event_id DESC LIMIT 1)," \
-	" p.approval_id, p.request_digest, p.approver, p.capability," \
-	" CASE WHEN p.epoch = $8 THEN p.expires_at ELSE '-infinity' END," \
-	" (SELECT r.reason FROM extaction.revocations r WHERE r.scope = $1 AND r.approval_id = p.approval_id)," \
-	" p.event_id" \
-	" FROM (SELECT 1) AS always" \
-	" LEFT JOIN extaction.approvals p ON p.scope = $1 AND p.kind = $6 AND p.id = $9"
-
-#define BOUND_INTENT \
-	"(SELECT ROW(i.request_digest, i.requester, i.idempotency_key) FROM extaction.intents i" \
-	" WHERE i.scope = $1 AND i.intent_id = $2)"
-
-#define FACTS_ARGS \
-	false, 9, {TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, INT8OID, TEXTOID}, NULL
-
-/*
- * Loads the facts; a row per approval of the intent, or one without.
- * "catalogue_action" is the action whose row the gates ask, approval_id the
- * only approval that will be tried, or NULL.
+ * Loads the facts.  "catalogue_action" is the action whose row the gates ask,
+ * approval_id the only approval that will be tried, or NULL.  With
+ * "unless_bound", what only gates ask of a request is not read if it is bound.
  */
 void
 facts_load(Facts *facts, const Request *request, const char *catalogue_action,
-		   const Identity *identity, const text *approval_id)
+		   const Identity *identity, const text *approval_id, bool unless_bound)
 {
-	static KeptQuery plain = {
-		FACTS_SQL("NULL", "NULL", BOUND_INTENT), FACTS_ARGS
-	};
-	static KeptQuery with_candidate = {
-		FACTS_SQL("(SELECT ROW(c.revision, c.digest, c.source_id, c.source_version) FROM extaction.candidates c"
-				  " WHERE c.scope = $1 AND c.candidate_id = $4 ORDER BY c.revision DESC LIMIT 1)",
-				  "(SELECT s.source_version FROM extaction.sources s"
-				  " WHERE s.scope = $1 AND s.source_id = $5 ORDER BY s.event_id DESC LIMIT 1)",
-				  BOUND_INTENT),
-		FACTS_ARGS
-	};
-	static KeptQuery of_batch = {
-		FACTS_SQL("NULL", "NULL",
-				  "(SELECT ROW(b.request_digest) FROM extaction.batches b"
-				  " WHERE b.scope = $1 AND b.batch_id = $9)"),
-		FACTS_ARGS
-	};
 	const Catalogue *catalogue = catalogue_get(catalogue_action);
-	QueryArgs	args = {0};
+	int64		epoch = catalogue->epoch;
 	int			i;
-
-	arg_text(&args, request->scope);
-	arg_text(&args, request->whole_batch ? NULL : request->intent_id);
-	arg_oid(&args, identity->role);
-	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
-	arg_text(&args, request->candidate ? request->candidate->source_id : NULL);
-	arg_cstring(&args, subject_kind(request));
-	arg_digest(&args, subject_digest(request));
-	arg_int8(&args, catalogue->epoch);
-	arg_text(&args, subject_id(request));
 
 	memset(facts, 0, sizeof(Facts));
 	copy_catalogue(facts, catalogue);
-	facts->napprovals = (int) query_run_now(request->whole_batch ? &of_batch :
-											request->candidate ? &with_candidate : &plain, &args);
-	read_present(facts);
-	if (got_null(0, COL_APPROVAL_ID))
-		facts->napprovals = 0;
-	facts->approvals = palloc0(sizeof(Approval) * Max(facts->napprovals, 1));
-	for (i = 0; i < facts->napprovals; i++)
-		read_approval(&facts->approvals[i], i, request);
-	qsort(facts->approvals, facts->napprovals, sizeof(Approval), compare_approvals);
+	facts->approvals = palloc(0);
+	rows_look(VIEW_NOW);
+	facts->may_submit = access_judge(identity, request->scope, "submitter,owner", &facts->vouching);
+	read_bound(facts, request);
+	read_waiting(facts, request);
+	if (!(unless_bound && facts->bound))
+	{
+		read_rejected(facts, request);
+		if (request->candidate != NULL && !request->whole_batch)
+			read_candidate(facts, request);
+		read_approvals(facts, request, epoch);
+	}
+	rows_look_end(VIEW_NOW);
+
 	facts->destination_allowed = request->whole_batch
 		? batch_destinations_allowed(request, facts->destination_pattern)
 		: destination_matches(request->destination, facts->destination_pattern);
@@ -241,16 +178,105 @@ compare_approvals(const void *a, const void *b)
 	return one < other ? -1 : one > other;
 }
 
-/*
- * What is current, and whether the intent is bound.
- */
 static void
-read_present(Facts *facts)
+read_bound(Facts *facts, const Request *request)
 {
+	static KeptRows batches = ROWS_OF("batches", "batches_pkey", "request_digest");
+	static KeptRows intents = ROWS_OF("intents", "intents_pkey",
+									  "request_digest", "requester", "idempotency_key");
+	QueryArgs	keys = {0};
+	RowScan		scan;
 	GotRow		row;
 
-	facts->may_submit = access_judge(0, COL_ACCESS, "submitter,owner", &facts->vouching);
-	facts->candidate.known = got_row(0, COL_CANDIDATE, &row);
+	arg_text(&keys, request->scope);
+	arg_text(&keys, request->whole_batch ? request->batch_id : request->intent_id);
+	rows_begin(&scan, request->whole_batch ? &batches : &intents, &keys, false);
+	facts->bound = rows_next(&scan, &row);
+	if (facts->bound)
+	{
+		row_digest(&row, 1, facts->bound_digest);
+		if (!request->whole_batch)
+		{
+			facts->requester = row_text(&row, 2);
+			row_uuid(&row, 3, &facts->idempotency_key);
+		}
+	}
+	rows_end(&scan);
+}
+
+/*
+ * What waits under its name; of an item, its batch.
+ */
+static void
+read_waiting(Facts *facts, const Request *request)
+{
+	static KeptRows waiting = ROWS_OF("waiting", "waiting_pkey", "request_digest", "gate", "requester");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_subject(&keys, request);
+	rows_begin(&scan, &waiting, &keys, false);
+	facts->waits = rows_next(&scan, &row);
+	if (facts->waits)
+	{
+		row_digest(&row, 1, facts->waiting_digest);
+		facts->waiting_gate = row_text(&row, 2);
+		if (!facts->bound || request->whole_batch)
+			facts->requester = row_text(&row, 3);
+	}
+	rows_end(&scan);
+}
+
+/*
+ * The last reason why somebody said no to this very request.
+ */
+static void
+read_rejected(Facts *facts, const Request *request)
+{
+	static KeptRows verdicts = ROWS_OF("events", "events_verdicts", "kind", "request_digest", "detail");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&keys, request->scope);
+	arg_text(&keys, request->batch_id ? cstring_to_text("") : request->intent_id);
+	rows_begin(&scan, &verdicts, &keys, true);
+	while (rows_next(&scan, &row))
+	{
+		uint8		digest[DIGEST_LENGTH];
+
+		if (strcmp(row_word(&row, 1), "rejected") != 0)
+			continue;
+		row_digest(&row, 2, digest);
+		if (memcmp(digest, subject_digest(request), DIGEST_LENGTH) == 0)
+		{
+			facts->rejected = detail_member(row_jsonb(&row, 3), "reason");
+			break;
+		}
+	}
+	rows_end(&scan);
+}
+
+/*
+ * The newest revision of the candidate, and the version of its source that
+ * was observed last.
+ */
+static void
+read_candidate(Facts *facts, const Request *request)
+{
+	static KeptRows candidates = ROWS_OF("candidates", "candidates_pkey",
+									  "revision", "digest", "source_id", "source_version");
+	static KeptRows sources = ROWS_OF("sources", "sources_pkey", "source_version");
+	QueryArgs	candidate = {0};
+	QueryArgs	source = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&candidate, request->scope);
+	arg_text(&candidate, request->candidate->candidate_id);
+	rows_begin(&scan, &candidates, &candidate, true);
+	facts->candidate.known = rows_next(&scan, &row);
 	if (facts->candidate.known)
 	{
 		facts->candidate.revision = row_int8(&row, 1);
@@ -258,39 +284,74 @@ read_present(Facts *facts)
 		facts->candidate.source_id = row_text(&row, 3);
 		facts->candidate.source_version = row_text(&row, 4);
 	}
-	facts->source_version = got_text(0, COL_SOURCE_VERSION);
-	facts->waits = got_row(0, COL_WAITING, &row);
-	if (facts->waits)
-	{
-		row_digest(&row, 1, facts->waiting_digest);
-		facts->waiting_gate = row_text(&row, 2);
-		facts->requester = row_text(&row, 3);
-	}
-	facts->bound = got_row(0, COL_BOUND, &row);
-	if (facts->bound)
-	{
-		row_digest(&row, 1, facts->bound_digest);
-		if (row.count > 1)
-		{
-			facts->requester = row_text(&row, 2);
-			row_uuid(&row, 3, &facts->idempotency_key);
-		}
-	}
-	facts->rejected = got_text(0, COL_REJECTED);
+	rows_end(&scan);
+
+	arg_text(&source, request->scope);
+	arg_text(&source, request->candidate->source_id);
+	rows_begin(&scan, &sources, &source, true);
+	if (rows_next(&scan, &row))
+		facts->source_version = row_text(&row, 1);
+	rows_end(&scan);
 }
 
 static void
-read_approval(Approval *approval, int row, const Request *request)
+read_approvals(Facts *facts, const Request *request, int64 epoch)
 {
-	approval->approval_id = got_text(row, COL_APPROVAL_ID);
-	approval->approver = got_text(row, COL_APPROVER);
-	approval->capability = got_text(row, COL_APPROVAL_CAPABILITY);
-	approval->expires_at = got_timestamptz(row, COL_EXPIRES_AT);
-	approval->revoked_reason = got_text(row, COL_REVOKED_REASON);
-	approval->revoked = approval->revoked_reason != NULL;
-	approval->event_id = got_int8(row, COL_APPROVAL_EVENT);
-	got_digest(row, COL_APPROVAL_DIGEST, approval->digest);
+	static KeptRows approvals = ROWS_OF("approvals", "approvals_subject",
+									  "event_id", "approval_id", "request_digest", "approver", "capability", "expires_at",
+									  "epoch");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+	int			room = 0;
+
+	arg_subject(&keys, request);
+	rows_begin(&scan, &approvals, &keys, false);
+	while (rows_next(&scan, &row))
+	{
+		if (facts->napprovals == room)
+		{
+			room = Max(4, room * 2);
+			facts->approvals = repalloc(facts->approvals, sizeof(Approval) * room);
+		}
+		read_approval(&facts->approvals[facts->napprovals++], &row, request, epoch);
+	}
+	rows_end(&scan);
+	qsort(facts->approvals, facts->napprovals, sizeof(Approval), compare_approvals);
+}
+
+/*
+ * One that was given before a restore or in the original of a copy has ended.
+ */
+static void
+read_approval(Approval *approval, const GotRow *row, const Request *request, int64 epoch)
+{
+	memset(approval, 0, sizeof(Approval));
+	approval->event_id = row_int8(row, 1);
+	approval->approval_id = row_text(row, 2);
+	row_digest(row, 3, approval->digest);
+	approval->approver = row_text(row, 4);
+	approval->capability = row_text(row, 5);
+	approval->expires_at = row_int8(row, 7) == epoch ? row_timestamptz(row, 6) : DT_NOBEGIN;
 	approval->same_request = memcmp(approval->digest, subject_digest(request), DIGEST_LENGTH) == 0;
+	read_revocation(approval, request->scope);
+}
+
+static void
+read_revocation(Approval *approval, text *scope)
+{
+	static KeptRows revocations = ROWS_OF("revocations", "revocations_pkey", "reason");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&keys, scope);
+	arg_text(&keys, approval->approval_id);
+	rows_begin(&scan, &revocations, &keys, false);
+	approval->revoked = rows_next(&scan, &row);
+	if (approval->revoked)
+		approval->revoked_reason = row_text(&row, 1);
+	rows_end(&scan);
 }
 
 /*

@@ -15,106 +15,21 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "extaction.h"
+#include "rows.h"
 #include "utils/builtins.h"
 
-static void read_intent(Intent *intent, text *scope, text *intent_id, int row);
-static void read_binding(Intent *intent, int row);
-static void read_catalogue(Intent *intent, int row);
-static void read_work(Intent *intent, int row);
-static void read_outcome(Intent *intent, int row);
-static void read_waiting(Intent *intent, int row);
+static void read_intent(Intent *intent, text *scope, text *intent_id);
+static void arg_intent(QueryArgs *args, const Intent *intent);
+static void read_binding(Intent *intent);
+static void read_candidate(Intent *intent, text *candidate_id, int64 revision);
+static void read_batch(Intent *intent);
+static void read_catalogue(Intent *intent);
+static void read_work(Intent *intent);
+static void read_outcome(Intent *intent);
+static void read_waiting(Intent *intent);
 static const char *state_word(const char *kind);
 static void check_newest(text *scope, text *intent_id);
 static void copy_digest(const uint8 **to, const uint8 *from);
-
-/* The columns of INTENT_SQL, in order. */
-enum
-{
-	COL_DIGEST = 1,
-	COL_EVENT_ID,
-	COL_RECORDED_AT,
-	COL_ACTION,
-	COL_DESTINATION,
-	COL_PAYLOAD,
-	COL_APPROVAL_ID,
-	COL_BATCH_ID,
-	COL_BATCH_DIGEST,
-	COL_KEY,
-	COL_REQUESTER,
-	COL_ROLE,
-	COL_SESSION_USER,
-	COL_ACTOR,
-	COL_CONTRACT_VERSION,
-	COL_CONTRACT_SHIPPED,
-	COL_CANDIDATE_ID,
-	COL_CANDIDATE_DIGEST,
-	COL_SOURCE_ID,
-	COL_SOURCE_VERSION,
-	COL_PROVIDER,
-	COL_OPERATION,
-	COL_MAX_ATTEMPTS,
-	COL_RETRY_DELAY,
-	COL_CALL_TIMEOUT,
-	COL_STATE,
-	COL_ATTEMPT,
-	COL_DUE_AT,
-	COL_CLAIM_ID,
-	COL_CLAIMED_BY,
-	COL_HANDED_AT,
-	COL_WORKER,
-	COL_LEASE_UNTIL,
-	COL_FIRST_SENT_AT,
-	COL_QUIET_FROM,
-	COL_LAST_CODE,
-	COL_GATE,
-	COL_NEEDS,
-	COL_SINCE,
-	COL_TRIES,
-	COL_CLAIM_STEP,
-	COL_EARLIER_OPEN,
-	COL_LATE_FOUND,
-	COL_ANSWERED_AT,
-	COL_LOOK_BEGAN_AT,
-	COL_LOOKUPS,
-	COL_OUTCOME,
-	COL_OUTCOME_EVENT,
-	COL_OUTCOME_AT,
-	COL_OUTCOME_ATTEMPT,
-	COL_PROVIDER_REF,
-	COL_WAITING_DIGEST,
-	COL_WAITING_GATE,
-	COL_WAITING_NEEDS,
-	COL_WAITING_SINCE,
-	COL_NUMBER
-};
-
-/* Of one intent, or a row for each of several; "number" says which. */
-#define INTENT_SQL(these, scope, intent_id, number) \
-	"SELECT i.request_digest, i.event_id, i.recorded_at, i.action, i.destination, i.payload," \
-	" i.approval_id, i.batch_id, b.request_digest, i.idempotency_key, i.requester, i.role, i.\"session_user\", i.actor," \
-	" i.contract_version, i.contract_shipped," \
-	" c.candidate_id, c.digest, c.source_id, c.source_version," \
-	" a.provider, a.operation, a.max_attempts, a.retry_delay, a.call_timeout," \
-	" w.state, w.attempt, w.due_at, w.claim_id, w.claimed_by, w.handed_at, w.worker, w.lease_until," \
-	" w.first_sent_at, w.quiet_from, w.last_code, w.gate, w.needs, w.since, w.tries, w.claim_step," \
-	" w.earlier_open, w.late_found, w.answered_at, w.look_began_at, w.lookups," \
-	" o.kind, o.event_id, o.recorded_at, o.attempt, o.detail ->> 'provider_ref'," \
-	" q.request_digest, q.gate, q.needs, q.since, " number \
-	" FROM " these \
-	" LEFT JOIN extaction.intents i ON i.scope = " scope " AND i.intent_id = " intent_id \
-	" LEFT JOIN extaction.candidates c ON c.scope = i.scope AND c.candidate_id = i.candidate_id" \
-	"  AND c.revision = i.candidate_revision" \
-	" LEFT JOIN extaction.batches b ON b.scope = i.scope AND b.batch_id = i.batch_id" \
-	" LEFT JOIN extaction.actions a ON a.action = i.action" \
-	" LEFT JOIN extaction.worklist w ON w.scope = i.scope AND w.intent_id = i.intent_id" \
-	" LEFT JOIN LATERAL (SELECT e.* FROM extaction.events e" \
-	"                    WHERE e.scope = i.scope AND e.intent_id = i.intent_id AND e.event_id > i.event_id" \
-	"                      AND e.kind IN ('happened', 'not_happened', 'uncertain', 'cancelled')" \
-	"                    ORDER BY e.event_id DESC LIMIT 1) o ON true" \
-	" LEFT JOIN extaction.waiting q ON q.scope = " scope " AND q.kind = 'intent' AND q.id = " intent_id
-
-#define ONE_INTENT_SQL INTENT_SQL("(SELECT 1) AS always", "$1", "$2", "1::bigint")
 
 /*
  * Loads an intent.  False if the scope has none of that name, bound or
@@ -123,64 +38,46 @@ enum
 bool
 intent_load(Intent *intent, text *scope, text *intent_id, bool reads)
 {
-	static KeptQuery reading = {ONE_INTENT_SQL, true, 2, {TEXTOID, TEXTOID}, NULL};
-	static KeptQuery writing = {ONE_INTENT_SQL, false, 2, {TEXTOID, TEXTOID}, NULL};
-	QueryArgs	args = {0};
+	RowsView	view = reads ? VIEW_CALLER : VIEW_TRANSACTION;
 
-	arg_text(&args, scope);
-	arg_text(&args, intent_id);
-	(void) query_run(reads ? &reading : &writing, &args);
-	read_intent(intent, scope, intent_id, 0);
+	rows_look(view);
+	read_intent(intent, scope, intent_id);
+	rows_look_end(view);
 	return intent->bound || intent->waits;
 }
 
 /*
- * Loads several at once, which is much cheaper than one by one.
+ * Loads several, as they are at one moment.
  */
 Intent *
 intents_load(const DueItem *items, int count)
 {
-	static KeptQuery query = {
-		INTENT_SQL("unnest($1, $2) WITH ORDINALITY AS t (scope, intent_id, n)", "t.scope", "t.intent_id", "t.n"),
-		false, 2, {TEXTARRAYOID, TEXTARRAYOID}, NULL
-	};
 	Intent	   *intents = palloc_extended(sizeof(Intent) * Max(count, 1), MCXT_ALLOC_HUGE);
-	QueryArgs	args = {0};
-	int			row;
+	int			i;
 
-	arg_due_items(&args, items, count);
-	if ((int) query_run(&query, &args) != count)
-		elog(ERROR, "not every intent was loaded");
-	for (row = 0; row < count; row++)
-	{
-		int			i = (int) got_int8(row, COL_NUMBER) - 1;
-
-		read_intent(&intents[i], items[i].scope, items[i].intent_id, row);
-	}
+	rows_look(VIEW_TRANSACTION);
+	for (i = 0; i < count; i++)
+		read_intent(&intents[i], items[i].scope, items[i].intent_id);
+	rows_look_end(VIEW_TRANSACTION);
 	return intents;
 }
 
 static void
-read_intent(Intent *intent, text *scope, text *intent_id, int row)
+read_intent(Intent *intent, text *scope, text *intent_id)
 {
 	memset(intent, 0, sizeof(Intent));
 	intent->work = no_work();
 	intent->first_sent_at = intent->quiet_from = NO_TIME;
 	intent->request.scope = scope;
 	intent->request.intent_id = intent_id;
-	intent->bound = !got_null(row, COL_DIGEST);
+	read_binding(intent);
 	if (intent->bound)
 	{
-		read_binding(intent, row);
-		read_catalogue(intent, row);
-		read_outcome(intent, row);
+		read_catalogue(intent);
+		read_work(intent);
+		read_outcome(intent);
 	}
-	intent->open = !got_null(row, COL_STATE);
-	if (intent->open)
-		read_work(intent, row);
-	intent->waits = !got_null(row, COL_WAITING_DIGEST);
-	if (intent->waits)
-		read_waiting(intent, row);
+	read_waiting(intent);
 }
 
 /*
@@ -232,98 +129,207 @@ check_newest(text *scope, text *intent_id)
 }
 
 static void
-read_binding(Intent *intent, int row)
+arg_intent(QueryArgs *args, const Intent *intent)
 {
+	arg_text(args, intent->request.scope);
+	arg_text(args, intent->request.intent_id);
+}
+
+static void
+read_binding(Intent *intent)
+{
+	static KeptRows intents = ROWS_OF("intents", "intents_pkey",
+									  "request_digest", "event_id", "recorded_at", "action", "destination", "payload",
+									  "approval_id", "batch_id", "idempotency_key", "requester", "role", "session_user",
+									  "actor", "contract_version", "contract_shipped", "candidate_id",
+									  "candidate_revision");
 	Request    *request = &intent->request;
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
 
-	got_digest(row, COL_DIGEST, request->digest);
-	request->action = got_text(row, COL_ACTION);
-	request->destination = got_text(row, COL_DESTINATION);
-	request->payload = got_jsonb(row, COL_PAYLOAD);
-	intent->redacted = VARSIZE_ANY_EXHDR(request->destination) == 0;
-	intent->event_id = got_int8(row, COL_EVENT_ID);
-	intent->recorded_at = got_timestamptz(row, COL_RECORDED_AT);
-	intent->approval_id = got_text(row, COL_APPROVAL_ID);
-	intent->batch_id = got_text(row, COL_BATCH_ID);
-	if (!got_null(row, COL_BATCH_DIGEST))
+	arg_intent(&keys, intent);
+	rows_begin(&scan, &intents, &keys, false);
+	intent->bound = rows_next(&scan, &row);
+	if (intent->bound)
 	{
-		request->batch_id = intent->batch_id;
-		got_digest(row, COL_BATCH_DIGEST, request->batch_digest);
+		row_digest(&row, 1, request->digest);
+		intent->event_id = row_int8(&row, 2);
+		intent->recorded_at = row_timestamptz(&row, 3);
+		request->action = row_text(&row, 4);
+		request->destination = row_text(&row, 5);
+		request->payload = row_jsonb(&row, 6);
+		intent->redacted = VARSIZE_ANY_EXHDR(request->destination) == 0;
+		intent->approval_id = row_text(&row, 7);
+		intent->batch_id = row_text(&row, 8);
+		row_uuid(&row, 9, &intent->idempotency_key);
+		identity_stored(&intent->requester, row_text(&row, 10), row_text(&row, 11), row_text(&row, 12),
+						row_text(&row, 13));
+		intent->has_contract = !row_null(&row, 14);
+		intent->contract_version = row_int8(&row, 14);
+		intent->contract_shipped = row_bool(&row, 15);
+		if (!row_null(&row, 16))
+			read_candidate(intent, row_text(&row, 16), row_int8(&row, 17));
+		if (intent->batch_id != NULL)
+			read_batch(intent);
 	}
-	got_uuid(row, COL_KEY, &intent->idempotency_key);
-	identity_stored(&intent->requester, got_text(row, COL_REQUESTER), got_text(row, COL_ROLE),
-					got_text(row, COL_SESSION_USER), got_text(row, COL_ACTOR));
-	intent->has_contract = !got_null(row, COL_CONTRACT_VERSION);
-	intent->contract_version = got_int8(row, COL_CONTRACT_VERSION);
-	intent->contract_shipped = got_bool(row, COL_CONTRACT_SHIPPED);
-	if (!got_null(row, COL_CANDIDATE_ID))
+	rows_end(&scan);
+}
+
+/*
+ * The revision that it was asked for with.
+ */
+static void
+read_candidate(Intent *intent, text *candidate_id, int64 revision)
+{
+	static KeptRows candidates = ROWS_OF("candidates", "candidates_pkey",
+									  "digest", "source_id", "source_version");
+	CandidateRef *candidate = &intent->candidate;
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&keys, intent->request.scope);
+	arg_text(&keys, candidate_id);
+	arg_int8(&keys, revision);
+	rows_begin(&scan, &candidates, &keys, false);
+	if (rows_next(&scan, &row))
 	{
-		request->candidate = &intent->candidate;
-		intent->candidate.candidate_id = got_text(row, COL_CANDIDATE_ID);
-		got_digest(row, COL_CANDIDATE_DIGEST, intent->candidate.digest);
-		intent->candidate.source_id = got_text(row, COL_SOURCE_ID);
-		intent->candidate.source_version = got_text(row, COL_SOURCE_VERSION);
+		intent->request.candidate = candidate;
+		candidate->candidate_id = candidate_id;
+		row_digest(&row, 1, candidate->digest);
+		candidate->source_id = row_text(&row, 2);
+		candidate->source_version = row_text(&row, 3);
 	}
+	rows_end(&scan);
 }
 
 static void
-read_catalogue(Intent *intent, int row)
+read_batch(Intent *intent)
 {
-	intent->action_known = !got_null(row, COL_PROVIDER);
-	intent->provider = got_text(row, COL_PROVIDER);
-	intent->operation = got_text(row, COL_OPERATION);
-	intent->max_attempts = got_int8(row, COL_MAX_ATTEMPTS);
-	intent->retry_delay = got_interval(row, COL_RETRY_DELAY);
-	intent->call_timeout = got_interval(row, COL_CALL_TIMEOUT);
+	static KeptRows batches = ROWS_OF("batches", "batches_pkey", "request_digest");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&keys, intent->request.scope);
+	arg_text(&keys, intent->batch_id);
+	rows_begin(&scan, &batches, &keys, false);
+	if (rows_next(&scan, &row))
+	{
+		intent->request.batch_id = intent->batch_id;
+		row_digest(&row, 1, intent->request.batch_digest);
+	}
+	rows_end(&scan);
 }
 
 static void
-read_work(Intent *intent, int row)
+read_catalogue(Intent *intent)
 {
-	Work	   *work = &intent->work;
+	const Catalogue *action = catalogue_get(text_to_cstring(intent->request.action));
 
-	work->state = got_word(row, COL_STATE);
-	work->attempt = got_int8(row, COL_ATTEMPT);
-	work->due_at = got_timestamptz(row, COL_DUE_AT);
-	work->claim_id = got_int8(row, COL_CLAIM_ID);
-	work->claimed_by = got_text(row, COL_CLAIMED_BY);
-	work->handed_at = got_timestamptz(row, COL_HANDED_AT);
-	work->worker = got_text(row, COL_WORKER);
-	work->lease_until = got_timestamptz(row, COL_LEASE_UNTIL);
-	work->first_sent_at = got_timestamptz(row, COL_FIRST_SENT_AT);
-	work->quiet_from = got_timestamptz(row, COL_QUIET_FROM);
-	work->last_code = got_word(row, COL_LAST_CODE);
-	work->gate = got_word(row, COL_GATE);
-	work->needs = got_word(row, COL_NEEDS);
-	work->since = got_timestamptz(row, COL_SINCE);
-	work->tries = got_int8(row, COL_TRIES);
-	work->claim_step = got_word(row, COL_CLAIM_STEP);
-	work->earlier_open = got_bool(row, COL_EARLIER_OPEN);
-	work->late_found = got_bool(row, COL_LATE_FOUND);
-	work->answered_at = got_timestamptz(row, COL_ANSWERED_AT);
-	work->look_began_at = got_timestamptz(row, COL_LOOK_BEGAN_AT);
-	work->lookups = got_int8(row, COL_LOOKUPS);
-}
-
-static void
-read_outcome(Intent *intent, int row)
-{
-	if (got_null(row, COL_OUTCOME))
+	intent->action_known = action->known;
+	if (!action->known)
 		return;
-	intent->outcome = got_word(row, COL_OUTCOME);
-	intent->outcome_event = got_int8(row, COL_OUTCOME_EVENT);
-	intent->outcome_at = got_timestamptz(row, COL_OUTCOME_AT);
-	intent->outcome_attempt = got_int8(row, COL_OUTCOME_ATTEMPT);
-	intent->provider_ref = got_text(row, COL_PROVIDER_REF);
+	intent->provider = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(action->provider));
+	intent->operation = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(action->operation));
+	intent->max_attempts = action->max_attempts;
+	intent->retry_delay = action->retry_delay;
+	intent->call_timeout = action->call_timeout;
 }
 
 static void
-read_waiting(Intent *intent, int row)
+read_work(Intent *intent)
 {
-	got_digest(row, COL_WAITING_DIGEST, intent->waiting_digest);
-	intent->waiting_gate = got_word(row, COL_WAITING_GATE);
-	intent->waiting_needs = got_word(row, COL_WAITING_NEEDS);
-	intent->waiting_since = got_timestamptz(row, COL_WAITING_SINCE);
+	static KeptRows worklist = ROWS_OF("worklist", "worklist_pkey",
+									  "state", "attempt", "due_at", "claim_id", "claimed_by", "handed_at", "worker",
+									  "lease_until", "first_sent_at", "quiet_from", "last_code", "gate", "needs", "since",
+									  "tries", "claim_step", "earlier_open", "late_found", "answered_at", "look_began_at",
+									  "lookups");
+	Work	   *work = &intent->work;
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_intent(&keys, intent);
+	rows_begin(&scan, &worklist, &keys, false);
+	intent->open = rows_next(&scan, &row);
+	if (intent->open)
+	{
+		work->state = row_word(&row, 1);
+		work->attempt = row_int8(&row, 2);
+		work->due_at = row_timestamptz(&row, 3);
+		work->claim_id = row_int8(&row, 4);
+		work->claimed_by = row_text(&row, 5);
+		work->handed_at = row_timestamptz(&row, 6);
+		work->worker = row_text(&row, 7);
+		work->lease_until = row_timestamptz(&row, 8);
+		work->first_sent_at = row_timestamptz(&row, 9);
+		work->quiet_from = row_timestamptz(&row, 10);
+		work->last_code = row_word(&row, 11);
+		work->gate = row_word(&row, 12);
+		work->needs = row_word(&row, 13);
+		work->since = row_timestamptz(&row, 14);
+		work->tries = row_int8(&row, 15);
+		work->claim_step = row_word(&row, 16);
+		work->earlier_open = row_bool(&row, 17);
+		work->late_found = row_bool(&row, 18);
+		work->answered_at = row_timestamptz(&row, 19);
+		work->look_began_at = row_timestamptz(&row, 20);
+		work->lookups = row_int8(&row, 21);
+	}
+	rows_end(&scan);
+}
+
+static void
+read_outcome(Intent *intent)
+{
+	static KeptRows verdicts = ROWS_OF("events", "events_verdicts",
+									  "event_id", "kind", "recorded_at", "attempt", "detail");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_intent(&keys, intent);
+	rows_begin(&scan, &verdicts, &keys, true);
+	while (rows_next(&scan, &row) && row_int8(&row, 1) > intent->event_id)
+	{
+		const char *kind = row_word(&row, 2);
+
+		if (strcmp(kind, "late_evidence") == 0 || strcmp(kind, "rejected") == 0)
+			continue;
+		intent->outcome = kind;
+		intent->outcome_event = row_int8(&row, 1);
+		intent->outcome_at = row_timestamptz(&row, 3);
+		intent->outcome_attempt = row_int8(&row, 4);
+		intent->provider_ref = detail_member(row_jsonb(&row, 5), "provider_ref");
+		break;
+	}
+	rows_end(&scan);
+}
+
+static void
+read_waiting(Intent *intent)
+{
+	static KeptRows waiting = ROWS_OF("waiting", "waiting_pkey",
+									  "request_digest", "gate", "needs", "since");
+	QueryArgs	keys = {0};
+	RowScan		scan;
+	GotRow		row;
+
+	arg_text(&keys, intent->request.scope);
+	arg_cstring(&keys, "intent");
+	arg_text(&keys, intent->request.intent_id);
+	rows_begin(&scan, &waiting, &keys, false);
+	intent->waits = rows_next(&scan, &row);
+	if (intent->waits)
+	{
+		row_digest(&row, 1, intent->waiting_digest);
+		intent->waiting_gate = row_word(&row, 2);
+		intent->waiting_needs = row_word(&row, 3);
+		intent->waiting_since = row_timestamptz(&row, 4);
+	}
+	rows_end(&scan);
 }
 
 /*

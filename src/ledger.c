@@ -16,7 +16,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "extaction.h"
+#include "rows.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
@@ -37,10 +37,11 @@ static bool lock_subject(const text *scope, const char *kind, const text *id,
 						 bool exclusive, bool only_if_free);
 static void count_locks_anew(XactEvent event, void *arg);
 static LOCKTAG subject_tag(const text *scope, const char *kind, const text *id);
-static bool bind(KeptQuery *query, QueryArgs *args, Receipt *receipt);
-static void arg_binding(QueryArgs *args, const Request *request,
-						const Facts *facts, const text *approval_id,
-						const Identity *identity, const Order *order);
+static bool bind(const Request *request, const Facts *facts, const text *approval_id,
+				 const Identity *identity, const Order *order, Receipt *receipt);
+static void put_first_work(const Request *request, const Order *order, Receipt *receipt);
+static void put_first_work_restored(const Request *request, const Facts *facts,
+									const Order *order, Receipt *receipt);
 
 /*
  * The lock, to the end of the transaction, under which approvals and what
@@ -145,67 +146,120 @@ count_locks_anew(XactEvent event, void *arg)
 	locks_taken = 0;
 }
 
-/* Binding: the intent's row, which is its first event.  $1 to $19. */
-#define BOUND_SQL \
-	"WITH bound AS (" \
-	" INSERT INTO extaction.intents" \
-	" (scope, intent_id, action, destination, payload, candidate_id, candidate_revision," \
-	"  request_digest, approval_id, idempotency_key, requester, role, \"session_user\", actor," \
-	"  batch_id, compensates, not_before, contract_version, contract_shipped)" \
-	" VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $6 IS NOT NULL THEN $7 END," \
-	"  $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)" \
-	" ON CONFLICT (scope, intent_id) DO NOTHING RETURNING event_id, recorded_at),"
-#define BOUND_TYPES \
-	TEXTOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, INT8OID, \
-	BYTEAOID, TEXTOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, \
-	TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID, BOOLOID
-
 /*
  * Binds an intent to a request for ever, and puts it on the worklist.  False
  * if it is bound already: then another session was first.
- *
- * What was first asked for before the end of the window that a restore lost
- * may have gone out already, however long after it is approved: it begins as
- * uncertain.
  */
 bool
 ledger_bind(const Request *request, const Facts *facts,
 			const text *approval_id, const Identity *identity,
 			const Order *order, Receipt *receipt)
 {
-	static KeptQuery query = {
-		BOUND_SQL
-		" open AS ("
-		" INSERT INTO extaction.worklist (scope, intent_id, action, state, due_at, since)"
-		" SELECT $1, $2, $3, 'prepared', coalesce($17, b.recorded_at), b.recorded_at FROM bound b)"
-		" SELECT event_id, recorded_at, 'prepared' FROM bound",
-		false, 19, {BOUND_TYPES}, NULL
-	};
-	static KeptQuery after_restore = {
-		BOUND_SQL
-		" asked AS ("
-		" SELECT least(b.recorded_at, (SELECT min(e.recorded_at) FROM extaction.events e"
-		"                              WHERE e.scope = $1 AND e.intent_id = $2)) < $20 AS lost"
-		" FROM bound b),"
-		" open AS ("
-		FIRST_WORK_SQL("$2", "$3", "$17", "$21")
-		" FROM bound b, asked a RETURNING state)"
-		" SELECT b.event_id, b.recorded_at, o.state FROM bound b, open o",
-		false, 21, {BOUND_TYPES, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL
-	};
-	bool		restored = facts->window_until != NO_TIME;
+	if (!bind(request, facts, approval_id, identity, order, receipt))
+		return false;
+	if (facts->window_until == NO_TIME)
+		put_first_work(request, order, receipt);
+	else
+		put_first_work_restored(request, facts, order, receipt);
+	return true;
+}
+
+/*
+ * The intent's row, which is its first event.
+ */
+static bool
+bind(const Request *request, const Facts *facts, const text *approval_id,
+	 const Identity *identity, const Order *order, Receipt *receipt)
+{
+	static KeptRows intents = ROWS_OF("intents", NULL, "scope", "intent_id", "event_id", "recorded_at",
+									  "action", "destination", "payload", "candidate_id",
+									  "candidate_revision", "request_digest", "approval_id",
+									  "idempotency_key", "requester", "role", "session_user", "actor",
+									  "batch_id", "compensates", "not_before", "contract_version",
+									  "contract_shipped");
+	QueryArgs	args = {0};
+	int64		event_id = row_new_event_id();
+	TimestampTz now = GetCurrentTimestamp();
+
+	arg_text(&args, request->scope);
+	arg_text(&args, request->intent_id);
+	arg_int8(&args, event_id);
+	arg_timestamptz(&args, now);
+	arg_text(&args, request->action);
+	arg_text(&args, request->destination);
+	arg_jsonb(&args, request->payload);
+	arg_text(&args, request->candidate ? request->candidate->candidate_id : NULL);
+	arg_number(&args, facts->candidate.revision, request->candidate != NULL);
+	arg_digest(&args, request->digest);
+	arg_text(&args, approval_id);
+	arg_uuid(&args, &facts->idempotency_key);
+	arg_text(&args, identity->name);
+	arg_identity(&args, identity);
+	arg_text(&args, order->batch_id);
+	arg_text(&args, order->compensates);
+	arg_timestamptz(&args, order->not_before);
+	arg_contract(&args, facts->has_contract, facts->contract_version, facts->contract_shipped);
+	if (!row_add(&intents, &args, true))
+		return false;
+	receipt->receipt_id = event_id;
+	receipt->recorded_at = now;
+	return true;
+}
+
+/*
+ * The first worklist row: prepared, due at once or when it may go.
+ */
+static void
+put_first_work(const Request *request, const Order *order, Receipt *receipt)
+{
+	static KeptRows worklist = ROWS_OF("worklist", NULL, "scope", "intent_id", "action", "state", "due_at",
+									   "since", "attempt", "tries", "lookups", "earlier_open", "late_found");
 	QueryArgs	args = {0};
 
-	arg_binding(&args, request, facts, approval_id, identity, order);
-	if (restored)
-	{
-		arg_timestamptz(&args, facts->window_until);
-		arg_timestamptz(&args, facts->backup_taken_at);
-	}
-	if (!bind(restored ? &after_restore : &query, &args, receipt))
-		return false;
-	receipt->state = got_word(0, 3);
-	return true;
+	receipt->state = "prepared";
+	arg_text(&args, request->scope);
+	arg_text(&args, request->intent_id);
+	arg_text(&args, request->action);
+	arg_cstring(&args, receipt->state);
+	arg_timestamptz(&args, order->not_before == NO_TIME ? receipt->recorded_at : order->not_before);
+	arg_timestamptz(&args, receipt->recorded_at);
+	arg_int8(&args, 0);
+	arg_int8(&args, 0);
+	arg_int8(&args, 0);
+	arg_bool(&args, false);
+	arg_bool(&args, false);
+	(void) row_add(&worklist, &args, false);
+}
+
+/*
+ * In a ledger that was restored.  What was first asked for before the end of
+ * the window that was lost may have gone out already, however long after it
+ * is approved: it begins as uncertain.
+ */
+static void
+put_first_work_restored(const Request *request, const Facts *facts, const Order *order,
+						Receipt *receipt)
+{
+	static KeptQuery query = {
+		"WITH b AS (SELECT $5 AS recorded_at),"
+		" a AS (SELECT least(b.recorded_at, (SELECT min(e.recorded_at) FROM extaction.events e"
+		"                                    WHERE e.scope = $1 AND e.intent_id = $2)) < $6 AS lost FROM b)"
+		FIRST_WORK_SQL("$2", "$3", "$4", "$7")
+		" FROM b, a RETURNING state",
+		false, 7, {TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+		TIMESTAMPTZOID}, NULL
+	};
+	QueryArgs	args = {0};
+
+	arg_text(&args, request->scope);
+	arg_text(&args, request->intent_id);
+	arg_text(&args, request->action);
+	arg_timestamptz(&args, order->not_before);
+	arg_timestamptz(&args, receipt->recorded_at);
+	arg_timestamptz(&args, facts->window_until);
+	arg_timestamptz(&args, facts->backup_taken_at);
+	(void) query_run(&query, &args);
+	receipt->state = got_word(0, 1);
 }
 
 /*
@@ -217,58 +271,16 @@ ledger_bind_happened(const Request *request, const Facts *facts,
 					 const text *approval_id, const Identity *identity,
 					 Receipt *receipt)
 {
-	static KeptQuery query = {
-		BOUND_SQL
-		" happened AS ("
-		" INSERT INTO extaction.events"
-		" (scope, intent_id, kind, attempt, request_digest, approval_id, detail, role, \"session_user\", actor)"
-		" SELECT $1, $2, 'happened', $20, $8, $9, $21, $12, $13, $14 FROM bound"
-		" RETURNING event_id, recorded_at)"
-		" SELECT event_id, recorded_at FROM happened",
-		false, 21, {BOUND_TYPES, INT8OID, JSONBOID}, NULL
-	};
 	Order		order = NO_ORDER;
-	QueryArgs	args = {0};
+	Receipt		event = *receipt;
 
-	arg_binding(&args, request, facts, approval_id, identity, &order);
-	arg_int8(&args, receipt->attempt);
-	arg_jsonb(&args, receipt->detail);
-	return bind(&query, &args, receipt);
-}
-
-static bool
-bind(KeptQuery *query, QueryArgs *args, Receipt *receipt)
-{
-	if (query_run(query, args) == 0)
+	if (!bind(request, facts, approval_id, identity, &order, receipt))
 		return false;
-	receipt->receipt_id = got_int8(0, 1);
-	receipt->recorded_at = got_timestamptz(0, 2);
+	event.approval_id = approval_id;
+	ledger_append(&event, "happened", request, identity);
+	receipt->receipt_id = event.receipt_id;
+	receipt->recorded_at = event.recorded_at;
 	return true;
-}
-
-/*
- * The parameters of BOUND_SQL.
- */
-static void
-arg_binding(QueryArgs *args, const Request *request, const Facts *facts,
-			const text *approval_id, const Identity *identity, const Order *order)
-{
-	arg_text(args, request->scope);
-	arg_text(args, request->intent_id);
-	arg_text(args, request->action);
-	arg_text(args, request->destination);
-	arg_jsonb(args, request->payload);
-	arg_text(args, request->candidate ? request->candidate->candidate_id : NULL);
-	arg_int8(args, facts->candidate.revision);
-	arg_digest(args, request->digest);
-	arg_text(args, approval_id);
-	arg_uuid(args, &facts->idempotency_key);
-	arg_text(args, identity->name);
-	arg_identity(args, identity);
-	arg_text(args, order->batch_id);
-	arg_text(args, order->compensates);
-	arg_timestamptz(args, order->not_before);
-	arg_contract(args, facts->has_contract, facts->contract_version, facts->contract_shipped);
 }
 
 /*
@@ -279,21 +291,19 @@ void
 ledger_append(Receipt *receipt, const char *kind, const Request *request,
 			  const Identity *identity)
 {
-	static KeptQuery query = {
-		"INSERT INTO extaction.events"
-		" (scope, intent_id, kind, attempt, request_digest, approval_id, detail,"
-		"  due_at, lease_until, role, \"session_user\", actor, batch_id)"
-		" VALUES ($1, $2, $3, nullif($4, 0), $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-		" RETURNING event_id, recorded_at",
-		false, 13, {TEXTOID, TEXTOID, TEXTOID, INT8OID, BYTEAOID, TEXTOID, JSONBOID,
-		TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID}, NULL
-	};
+	static KeptRows events = ROWS_OF("events", NULL, "scope", "intent_id", "event_id", "recorded_at", "kind",
+									 "attempt", "request_digest", "approval_id", "detail", "due_at",
+									 "lease_until", "role", "session_user", "actor", "batch_id");
 	QueryArgs	args = {0};
 
+	receipt->receipt_id = row_new_event_id();
+	receipt->recorded_at = GetCurrentTimestamp();
 	arg_text(&args, request->scope);
 	arg_text(&args, request->whole_batch ? cstring_to_text("") : request->intent_id);
+	arg_int8(&args, receipt->receipt_id);
+	arg_timestamptz(&args, receipt->recorded_at);
 	arg_cstring(&args, kind);
-	arg_int8(&args, receipt->attempt);
+	arg_number(&args, receipt->attempt, receipt->attempt != 0);
 	arg_digest(&args, request->digest);
 	arg_text(&args, receipt->approval_id);
 	arg_jsonb(&args, receipt->detail);
@@ -301,9 +311,7 @@ ledger_append(Receipt *receipt, const char *kind, const Request *request,
 	arg_timestamptz(&args, receipt->lease_until);
 	arg_identity(&args, identity);
 	arg_text(&args, request->batch_id);
-	(void) query_run(&query, &args);
-	receipt->receipt_id = got_int8(0, 1);
-	receipt->recorded_at = got_timestamptz(0, 2);
+	(void) row_add(&events, &args, false);
 }
 
 /*

@@ -64,8 +64,6 @@ static void assume_large(PlannerInfo *root, Oid relid, bool inhparent,
 						 RelOptInfo *rel);
 static void prepare(KeptQuery *query);
 static void add_arg(QueryArgs *args, Datum value, bool isnull);
-static void read_row(Datum value, GotRow *members);
-static void read_digest(Datum datum, bool isnull, uint8 *digest);
 
 /*
  * Begins a visit.
@@ -439,13 +437,33 @@ arg_due_items(QueryArgs *args, const DueItem *items, int count)
 }
 
 /*
+ * A number that may be missing.
+ */
+void
+arg_number(QueryArgs *args, int64 value, bool known)
+{
+	add_arg(args, Int64GetDatum(value), !known);
+}
+
+/*
  * The version of a contract: version and shipped.
  */
 void
 arg_contract(QueryArgs *args, bool known, int64 version, bool shipped)
 {
-	add_arg(args, Int64GetDatum(version), !known);
+	arg_number(args, version, known);
 	add_arg(args, BoolGetDatum(shipped), !known);
+}
+
+/*
+ * What approvals of a request are bound to: scope, kind, id.
+ */
+void
+arg_subject(QueryArgs *args, const Request *request)
+{
+	arg_text(args, request->scope);
+	arg_cstring(args, subject_kind(request));
+	arg_text(args, subject_id(request));
 }
 
 /*
@@ -543,7 +561,7 @@ got_digest(int row, int column, uint8 *digest)
 	read_digest(datum, isnull, digest);
 }
 
-static void
+void
 read_digest(Datum datum, bool isnull, uint8 *digest)
 {
 	bytea	   *value = isnull ? NULL : DatumGetByteaPP(datum);
@@ -573,88 +591,4 @@ got_jsonb(int row, int column)
 	Datum		value = got_datum(row, column, &isnull);
 
 	return isnull ? NULL : DatumGetJsonbPCopy(value);
-}
-
-/*
- * A value that is a row itself, made by ROW().  False if there is none.  Its
- * members are valid until the next run; row_*() copy them.
- */
-bool
-got_row(int row, int column, GotRow *members)
-{
-	bool		isnull;
-	Datum		value = got_datum(row, column, &isnull);
-
-	if (!isnull)
-		read_row(value, members);
-	return !isnull;
-}
-
-/*
- * The same for an array of them.
- */
-GotRow *
-got_rows(int row, int column, int *count)
-{
-	bool		isnull;
-	Datum		value = got_datum(row, column, &isnull);
-	Datum	   *elements;
-	GotRow	   *rows;
-	int			i;
-
-	deconstruct_array(DatumGetArrayTypeP(value), RECORDOID, -1, false, TYPALIGN_DOUBLE,
-					  &elements, NULL, count);
-	rows = palloc(sizeof(GotRow) * Max(*count, 1));
-	for (i = 0; i < *count; i++)
-		read_row(elements[i], &rows[i]);
-	return rows;
-}
-
-static void
-read_row(Datum value, GotRow *members)
-{
-	HeapTupleHeader header = DatumGetHeapTupleHeader(value);
-	HeapTupleData tuple;
-	TupleDesc	desc;
-
-	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
-	tuple.t_data = header;
-	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
-								  HeapTupleHeaderGetTypMod(header));
-	Assert(desc->natts <= ROW_MAX_MEMBERS);
-	members->count = desc->natts;
-	heap_deform_tuple(&tuple, desc, members->values, members->nulls);
-	ReleaseTupleDesc(desc);
-}
-
-bool
-row_bool(const GotRow *row, int member)
-{
-	return !row->nulls[member - 1] && DatumGetBool(row->values[member - 1]);
-}
-
-text *
-row_text(const GotRow *row, int member)
-{
-	return row->nulls[member - 1] ? NULL : DatumGetTextPCopy(row->values[member - 1]);
-}
-
-int64
-row_int8(const GotRow *row, int member)
-{
-	return row->nulls[member - 1] ? 0 : DatumGetInt64(row->values[member - 1]);
-}
-
-void
-row_digest(const GotRow *row, int member, uint8 *digest)
-{
-	read_digest(row->values[member - 1], row->nulls[member - 1], digest);
-}
-
-void
-row_uuid(const GotRow *row, int member, pg_uuid_t *value)
-{
-	if (row->nulls[member - 1])
-		elog(ERROR, "unexpected null uuid");
-	memcpy(value, DatumGetUUIDP(row->values[member - 1]), UUID_LEN);
 }

@@ -144,6 +144,21 @@ detail_words(const char *name,...)
 }
 
 /*
+ * A word of an event's detail; NULL if it has none of that name.
+ */
+text *
+detail_member(const Jsonb *detail, const char *name)
+{
+	JsonbValue	value;
+
+	if (detail == NULL ||
+		getKeyJsonValueFromContainer((JsonbContainer *) &detail->root, name, (int) strlen(name), &value) == NULL ||
+		value.type != jbvString)
+		return NULL;
+	return cstring_to_text_with_len(value.val.string.val, value.val.string.len);
+}
+
+/*
  * What an outcome event keeps: the evidence as it was given, the provider's
  * reference, and one word more.
  */

@@ -199,7 +199,7 @@ submission_look(Submission *submission)
 	Request    *request = submission->request;
 
 	facts_load(&submission->facts, request, text_to_cstring(request->action),
-			   submission->identity, submission->approval_id);
+			   submission->identity, submission->approval_id, true);
 	if (submission->facts.may_submit)
 		identity_settle(submission->identity, submission->facts.vouching);
 	submission->verdict = gate_check(&submission->facts, request, submission->identity,

@@ -1,0 +1,460 @@
+/*-------------------------------------------------------------------------
+ *
+ * rows.c
+ *	  Single rows, read by key and added, without a statement: see rows.h.
+ *
+ * It does what an executor would do, in the same order and with the same
+ * locks: the snapshot decides what is seen, serializable transactions leave
+ * their predicate locks, constraints and triggers of the table are honoured.
+ * Rights are not asked, since a visit has those of the tables' owner.
+ *
+ * Copyright (c) 2026, the extaction authors
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "rows.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* What changed between the majors. */
+#if PG_VERSION_NUM >= 160000
+#define insert_index_tuples(relinfo, slot, estate, no_error, conflict) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, no_error, conflict, NIL, false)
+#else
+#define insert_index_tuples(relinfo, slot, estate, no_error, conflict) \
+	ExecInsertIndexTuples(relinfo, slot, estate, false, no_error, conflict, NIL)
+#endif
+#if PG_VERSION_NUM >= 180000
+#define check_index_constraints(relinfo, slot, estate, tid) \
+	ExecCheckIndexConstraints(relinfo, slot, estate, tid, NULL, NIL)
+#define begin_index_scan(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, NULL, nkeys, 0)
+#else
+#define check_index_constraints(relinfo, slot, estate, tid) \
+	ExecCheckIndexConstraints(relinfo, slot, estate, tid, NIL)
+#define begin_index_scan(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, nkeys, 0)
+#endif
+
+/* Tables whose names some KeptRows has looked up; all of it is forgotten if one of them changes. */
+#define MAX_TABLES 32
+static Oid	tables[MAX_TABLES];
+static int	ntables = 0;
+static Oid	event_id_seq = InvalidOid;
+static uint64 changes = 1;
+
+static void forget(Datum arg, Oid relid);
+static Relation open_table(KeptRows *kept, LOCKMODE lock);
+static void look_up(KeptRows *kept);
+static void remember(Oid table);
+static Oid	find_relation(const char *name);
+static void make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys);
+static void fill_slot(TupleTableSlot *slot, const KeptRows *kept, const QueryArgs *args);
+static bool insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+				   bool unless_there);
+static bool insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slot,
+								 EState *estate, List **recheck);
+
+/*
+ * Called when the library is loaded.
+ */
+void
+rows_init(void)
+{
+	CacheRegisterRelcacheCallback(forget, (Datum) 0);
+}
+
+/*
+ * Relation cache callback; InvalidOid is everything.
+ */
+static void
+forget(Datum arg, Oid relid)
+{
+	int			i;
+
+	for (i = 0; i < ntables && relid != InvalidOid; i++)
+		if (tables[i] == relid)
+			relid = InvalidOid;
+	if (relid != InvalidOid && relid != event_id_seq)
+		return;
+	changes++;
+	ntables = 0;
+	event_id_seq = InvalidOid;
+}
+
+/*
+ * All that is read until rows_look_end() is of one moment.
+ */
+void
+rows_look(RowsView view)
+{
+	if (view == VIEW_CALLER)
+		return;
+	CommandCounterIncrement();
+	PushActiveSnapshot(view == VIEW_NOW && IsolationUsesXactSnapshot()
+					   ? GetLatestSnapshot() : GetTransactionSnapshot());
+}
+
+void
+rows_look_end(RowsView view)
+{
+	if (view != VIEW_CALLER)
+		PopActiveSnapshot();
+}
+
+/*
+ * Begins to read the rows whose first columns of the index have these values,
+ * in the order of the index or backwards.
+ */
+void
+rows_begin(RowScan *scan, KeptRows *kept, const QueryArgs *keys, bool newest_first)
+{
+	ScanKeyData entries[INDEX_MAX_KEYS];
+
+	scan->kept = kept;
+	scan->newest_first = newest_first;
+	scan->table = open_table(kept, AccessShareLock);
+	scan->index = index_open(kept->index_oid, AccessShareLock);
+	scan->slot = table_slot_create(scan->table, NULL);
+	make_keys(entries, scan, keys);
+	scan->scan = begin_index_scan(scan->table, scan->index, GetActiveSnapshot(), keys->count);
+	index_rescan(scan->scan, entries, keys->count, NULL, 0);
+}
+
+static void
+make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys)
+{
+	TupleDesc	desc = RelationGetDescr(scan->index);
+	int			i;
+
+	if (!scan->index->rd_index->indisvalid || keys->count > desc->natts)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not as it was made", scan->kept->index),
+				 errhint("REINDEX INDEX extaction.%s", scan->kept->index)));
+	for (i = 0; i < keys->count; i++)
+	{
+		Oid			type = TupleDescAttr(desc, i)->atttypid;
+		RegProcedure equal = type == TEXTOID ? F_TEXTEQ : type == INT8OID ? F_INT8EQ : F_BYTEAEQ;
+
+		if (type != TEXTOID && type != INT8OID && type != BYTEAOID)
+			elog(ERROR, "index \"%s\" has a column of another type", scan->kept->index);
+		ScanKeyEntryInitialize(&entries[i], keys->nulls[i] == 'n' ? SK_ISNULL : 0, i + 1,
+							   BTEqualStrategyNumber, InvalidOid, scan->index->rd_indcollation[i],
+							   equal, keys->values[i]);
+	}
+}
+
+/*
+ * The next row; its values last until the next call, but row_*() copy them.
+ */
+bool
+rows_next(RowScan *scan, GotRow *row)
+{
+	const KeptRows *kept = scan->kept;
+	int			i;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!index_getnext_slot(scan->scan, scan->newest_first ? BackwardScanDirection : ForwardScanDirection,
+							scan->slot))
+		return false;
+	slot_getsomeattrs(scan->slot, kept->last);
+	for (i = 0; i < kept->ncolumns; i++)
+	{
+		row->values[i] = scan->slot->tts_values[kept->numbers[i] - 1];
+		row->nulls[i] = scan->slot->tts_isnull[kept->numbers[i] - 1];
+	}
+	return true;
+}
+
+/*
+ * Locks are kept until the transaction ends, as a statement keeps them.
+ */
+void
+rows_end(RowScan *scan)
+{
+	index_endscan(scan->scan);
+	ExecDropSingleTupleTableSlot(scan->slot);
+	index_close(scan->index, NoLock);
+	table_close(scan->table, NoLock);
+}
+
+/*
+ * Adds a row; columns that are not named stay null.  False if "unless_there",
+ * and a row with one of its unique keys is there: then another session may
+ * have had to end first.
+ */
+bool
+row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
+{
+	EState	   *estate = CreateExecutorState();
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+	Relation	table = open_table(kept, RowExclusiveLock);
+	TupleTableSlot *slot = table_slot_create(table, NULL);
+	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
+	bool		triggers = table->trigdesc != NULL;
+	bool		added;
+
+	Assert(args->count == kept->ncolumns);
+	InitResultRelInfo(relinfo, table, 0, NULL, 0);
+	ExecOpenIndices(relinfo, unless_there);
+	fill_slot(slot, kept, args);
+	if (triggers)
+	{
+		AfterTriggerBeginQuery();
+		ExecBSInsertTriggers(estate, relinfo);
+	}
+	added = insert(relinfo, slot, estate, unless_there);
+	if (triggers)
+	{
+		ExecASInsertTriggers(estate, relinfo, NULL);
+		AfterTriggerEndQuery(estate);
+	}
+	ExecCloseIndices(relinfo);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(table, NoLock);
+	MemoryContextSwitchTo(old);
+	FreeExecutorState(estate);
+	CommandCounterIncrement();
+	return added;
+}
+
+static void
+fill_slot(TupleTableSlot *slot, const KeptRows *kept, const QueryArgs *args)
+{
+	int			i;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, sizeof(bool) * slot->tts_tupleDescriptor->natts);
+	memset(slot->tts_values, 0, sizeof(Datum) * slot->tts_tupleDescriptor->natts);
+	for (i = 0; i < kept->ncolumns; i++)
+	{
+		slot->tts_values[kept->numbers[i] - 1] = args->values[i];
+		slot->tts_isnull[kept->numbers[i] - 1] = args->nulls[i] == 'n';
+	}
+	ExecStoreVirtualTuple(slot);
+}
+
+static bool
+insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate, bool unless_there)
+{
+	Relation	table = relinfo->ri_RelationDesc;
+	TriggerDesc *triggers = table->trigdesc;
+	List	   *recheck = NIL;
+
+	if (triggers && triggers->trig_insert_before_row && !ExecBRInsertTriggers(estate, relinfo, slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("a trigger kept a row out of table \"%s\"", RelationGetRelationName(table)),
+				 errhint("Drop the trigger: what the ledger records must be recorded.")));
+	if (table->rd_att->constr)
+		ExecConstraints(relinfo, slot, estate);
+	if (!unless_there)
+	{
+		table_tuple_insert(table, slot, GetCurrentCommandId(true), 0, NULL);
+		recheck = insert_index_tuples(relinfo, slot, estate, false, NULL);
+	}
+	else if (!insert_speculatively(table, relinfo, slot, estate, &recheck))
+		return false;
+	if (triggers)
+		ExecARInsertTriggers(estate, relinfo, slot, recheck, NULL);
+	return true;
+}
+
+/*
+ * The way of ON CONFLICT DO NOTHING.
+ */
+static bool
+insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+					 List **recheck)
+{
+	bool		conflict;
+
+	do
+	{
+		ItemPointerData there;
+		uint32		token;
+
+		CHECK_FOR_INTERRUPTS();
+		conflict = false;
+		if (!check_index_constraints(relinfo, slot, estate, &there))
+			return false;
+		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+		table_tuple_insert_speculative(table, slot, GetCurrentCommandId(true), 0, NULL, token);
+		*recheck = insert_index_tuples(relinfo, slot, estate, true, &conflict);
+		table_tuple_complete_speculative(table, slot, token, !conflict);
+		SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+	} while (conflict);
+	return true;
+}
+
+/*
+ * The number of a new fact.
+ */
+int64
+row_new_event_id(void)
+{
+	if (event_id_seq == InvalidOid)
+		event_id_seq = find_relation("event_id_seq");
+	return nextval_internal(event_id_seq, false);
+}
+
+/*
+ * Opens a table under a name that means, once it is locked, what we think.
+ */
+static Relation
+open_table(KeptRows *kept, LOCKMODE lock)
+{
+	for (;;)
+	{
+		Relation	table;
+
+		if (kept->known != changes)
+			look_up(kept);
+		table = try_table_open(kept->table_oid, lock);
+		if (table != NULL && kept->known == changes)
+			return table;
+		if (table != NULL)
+			table_close(table, lock);
+		else
+			changes++;			/* dropped, and the message is still to come */
+	}
+}
+
+static void
+look_up(KeptRows *kept)
+{
+	uint64		now = changes;
+	Oid			table = find_relation(kept->table);
+	int			i;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", kept->table)));
+	kept->table_oid = table;
+	kept->index_oid = kept->index ? find_relation(kept->index) : InvalidOid;
+	kept->last = 0;
+	for (i = 0; i < ROW_MAX_COLUMNS && kept->columns[i] != NULL; i++)
+	{
+		kept->numbers[i] = get_attnum(table, kept->columns[i]);
+		if (kept->numbers[i] == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of table \"%s\" does not exist", kept->columns[i], kept->table),
+					 errhint("Run ALTER EXTENSION extaction UPDATE.")));
+		kept->last = Max(kept->last, kept->numbers[i]);
+	}
+	kept->ncolumns = i;
+	if (now == changes)
+		remember(table);
+	kept->known = now;
+}
+
+static void
+remember(Oid table)
+{
+	int			i;
+
+	for (i = 0; i < ntables; i++)
+		if (tables[i] == table)
+			return;
+	if (ntables == MAX_TABLES)
+		elog(ERROR, "too many tables");
+	tables[ntables++] = table;
+}
+
+static Oid
+find_relation(const char *name)
+{
+	Oid			found = get_relname_relid(name, get_namespace_oid("extaction", false));
+
+	if (found == InvalidOid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"extaction.%s\" does not exist", name)));
+	return found;
+}
+
+/*
+ * The values of a row, copied.
+ */
+bool
+row_null(const GotRow *row, int column)
+{
+	return row->nulls[column - 1];
+}
+
+bool
+row_bool(const GotRow *row, int column)
+{
+	return !row->nulls[column - 1] && DatumGetBool(row->values[column - 1]);
+}
+
+text *
+row_text(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? NULL : DatumGetTextPCopy(row->values[column - 1]);
+}
+
+char *
+row_word(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? NULL : TextDatumGetCString(row->values[column - 1]);
+}
+
+int64
+row_int8(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? 0 : DatumGetInt64(row->values[column - 1]);
+}
+
+Oid
+row_oid(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? InvalidOid : DatumGetObjectId(row->values[column - 1]);
+}
+
+TimestampTz
+row_timestamptz(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? NO_TIME : DatumGetTimestampTz(row->values[column - 1]);
+}
+
+void
+row_digest(const GotRow *row, int column, uint8 *digest)
+{
+	read_digest(row->values[column - 1], row->nulls[column - 1], digest);
+}
+
+void
+row_uuid(const GotRow *row, int column, pg_uuid_t *value)
+{
+	if (row->nulls[column - 1])
+		elog(ERROR, "unexpected null uuid");
+	memcpy(value, DatumGetUUIDP(row->values[column - 1]), UUID_LEN);
+}
+
+Jsonb *
+row_jsonb(const GotRow *row, int column)
+{
+	return row->nulls[column - 1] ? NULL : DatumGetJsonbPCopy(row->values[column - 1]);
+}
