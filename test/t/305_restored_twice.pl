@@ -33,31 +33,42 @@ is(answer('heard', 2, 'happened'), 'late|uncertain', 'heard: happened, in a retr
 is(rows($node, "SELECT step FROM extaction.next_step('lab', 'heard')"), 'look', 'heard: somebody looks');
 is_sound('old answers');
 
-# What goes out now is numbered above all of that.
+# What goes out now is numbered above all of that.  What was closed before the restore may have been tried again in the lost time, so a retry
+# makes it uncertain: it is looked up, or sent again under its key.
 ask($_) foreach qw(closed fresh);
 is(answer('fresh', 1, 'not_happened', 'never_sent'), 'late|prepared', 'fresh: an answer to the first time it was asked for');
 is_sound('an answer to what was asked for anew');
 retry('closed');
+is(state_of($node, 'closed'), 'uncertain|1000|resend', 'closed: a retry has to find out first');
+is(answer('closed', 2, 'not_happened', '400'), 'replayed|uncertain', 'closed: an old answer does not find it out');
 claim();
+is(state_of($node, 'closed'), 'uncertain|1000|resend', 'closed: it does not go out as if for the first time');
+claim('resend');
 is(attempt($_), '1001', "$_: goes out as 1001") foreach qw(closed fresh);
 is(answer('closed', 2, 'not_happened', 'never_sent'), 'late|sending', 'closed: an old answer settles nothing');
 is(answer('fresh', 1, 'happened'), 'late|sending', 'fresh: nor does it here');
-is(answer('closed', 1001, 'not_happened', '400'), 'recorded|not_happened', 'closed: its own answer does');
+is(answer('closed', 1001, 'not_happened', '400'), 'not_proven|uncertain', 'closed: nor does its own refusal, for what is lost may still act');
+$node->safe_psql('postgres', "CALL lab.later('2 h')");
+is(rows($node, "SELECT status, state FROM extaction.record_lookup('lab', 'closed', 'absent', looked_at => clock_timestamp())"), 'recorded|prepared',
+	'closed: when that must have ended, a look that finds nothing does');
+claim();
+is(answer('closed', 1002, 'not_happened', '400'), 'recorded|not_happened', 'closed: now a refusal counts');
 is_sound('restored');
 
 lose('third', sub {
 	ask('again');
 	retry($_) foreach qw(closed again);
 	claim();
-	is(attempt('closed'), '1002', 'closed: tried again in the time that is lost');
+	claim('resend');
+	is(attempt('closed'), '1003', 'closed: tried again in the time that is lost');
 	is(attempt('again'), '1001', 'again: too');
 });
 is(rows($node, 'SELECT epoch FROM extaction.ledger ORDER BY entry DESC LIMIT 1'), '3', 'restored twice: the third epoch');
 ask($_) foreach qw(closed again);
 retry($_) foreach qw(closed again);
-claim();
+claim('resend');
 is(attempt($_), '2001', "$_: goes out as 2001") foreach qw(closed again);
-is(answer('closed', 1002, 'not_happened', '400'), 'late|sending', 'closed: an old answer settles nothing');
+is(answer('closed', 1003, 'not_happened', '400'), 'late|sending', 'closed: an old answer settles nothing');
 is(answer('again', 1001, 'not_happened', '400'), 'late|sending', 'again: nor does it here');
 is(answer($_, 2001, 'happened'), 'recorded|happened', "$_: its own answer does") foreach qw(closed again);
 is_sound('restored twice');
@@ -70,7 +81,7 @@ $node->start;
 $node->safe_psql('postgres', "SELECT extaction.adopt('restored', clock_timestamp() - interval '1 h', clock_timestamp())") for 1 .. 2;
 ask('closed');
 retry('closed');
-claim();
+claim('resend');
 is(attempt('closed'), '2001', 'the same backup again: above what both lost databases gave');
 is(answer('closed', 1001, 'not_happened', '400'), 'late|sending', 'the same backup again: an old answer settles nothing');
 is(answer('open', 1, 'happened'), 'late|uncertain', 'the same backup again: nor does an older one');
@@ -91,7 +102,9 @@ sub ask
 
 sub claim
 {
-	$node->safe_psql('postgres', "SELECT lab.claim('w')");
+	my ($step) = @_;
+
+	$node->safe_psql('postgres', "SELECT lab.claim('w', step => '" . ($step // 'send') . "')");
 	return;
 }
 
