@@ -98,7 +98,8 @@ REGRESS = \
 	erasing \
 	states \
 	batch \
-	mended
+	mended \
+	others
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \

@@ -301,7 +301,7 @@ COMMENT ON SEQUENCE extaction.claim_id_seq IS 'Numbers the tickets that claim gi
 CREATE TABLE extaction.worklist (
     scope         text COLLATE "C" NOT NULL,
     intent_id     text COLLATE "C" NOT NULL,
-    state         text COLLATE "C" NOT NULL CHECK (state IN ('prepared', 'sending', 'uncertain', 'blocked')),
+    state         text COLLATE "C" NOT NULL,
     action        text COLLATE "C" NOT NULL,
     attempt       bigint      NOT NULL DEFAULT 0,
     due_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -330,6 +330,7 @@ CREATE INDEX worklist_due ON extaction.worklist (state, due_at);
 CREATE INDEX worklist_claim ON extaction.worklist (claim_id) WHERE claim_id IS NOT NULL;
 COMMENT ON TABLE extaction.worklist IS
 'One row for every bound intent that still needs something, and nothing else; can be rebuilt from the facts (rebuild_worklist). due_at: when something is next to be done; of one that is being sent or looked up, the end of its lease; infinity where only a human or an approval can go on.';
+COMMENT ON COLUMN extaction.worklist.state IS 'prepared, sending, uncertain or blocked';
 COMMENT ON COLUMN extaction.worklist.attempt IS 'the last time of going out, also the fencing number; never given twice, so a released attempt leaves a gap';
 COMMENT ON COLUMN extaction.worklist.tries IS 'attempts that may have been sent: what max_attempts counts';
 COMMENT ON COLUMN extaction.worklist.first_sent_at IS 'the claim of the first attempt: retention counts from it';

@@ -99,9 +99,10 @@ typedef struct Request
 
 /*
  * One call's visit to the ledger: between ledger_enter() and ledger_leave()
- * the code runs as the extension's owner, with a pinned search_path and SPI
- * connected.  Palloc goes to the caller's memory, not SPI's.  An error ends
- * the visit by itself: (sub)transaction abort restores user and settings.
+ * the code runs as the extension's owner, with SPI connected and, from the
+ * first statement on, a pinned search_path.  Palloc goes to the caller's
+ * memory, not SPI's.  An error ends the visit by itself: (sub)transaction
+ * abort restores user and settings.
  */
 typedef struct LedgerVisit
 {
@@ -523,6 +524,7 @@ extern bool text_is(const text *a, const char *b);
 extern void query_init(void);
 extern void ledger_enter(LedgerVisit *visit, LedgerMode mode);
 extern void ledger_leave(LedgerVisit *visit);
+extern void ledger_pin_search_path(void);
 extern uint64 query_run(KeptQuery *query, QueryArgs *args);
 extern uint64 query_run_and_sort(KeptQuery *query, QueryArgs *args);
 extern uint64 query_run_now(KeptQuery *query, QueryArgs *args);

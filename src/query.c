@@ -10,9 +10,10 @@
  * restricted operation: there the current user is not the one who decided
  * (an index expression that runs at REINDEX, say).
  *
- * search_path is pinned for the whole visit and not only when a plan is
- * made: a kept plan is analysed again under the search_path of the moment,
- * and would then pick up an operator that the caller has put there.
+ * search_path is pinned from the visit's first statement to its end and not
+ * only when a plan is made: a kept plan is analysed again under the
+ * search_path of the moment, and would then pick up an operator that the
+ * caller has put there.
  *
  * Plans are generic and kept, so they are made as if every table of ours were
  * large: a plan made while a table was nearly empty, when any index is as good
@@ -85,8 +86,6 @@ ledger_enter(LedgerVisit *visit, LedgerMode mode)
 	SetUserIdAndSecContext(extension_owner(),
 						   visit->security_context | SECURITY_LOCAL_USERID_CHANGE);
 	visit->guc_level = NewGUCNestLevel();
-	if (strcmp(namespace_search_path, SAFE_SEARCH_PATH) != 0)
-		set_for_visit("search_path", SAFE_SEARCH_PATH);
 
 	visit->on_error.callback = add_hint;
 	visit->on_error.arg = NULL;
@@ -148,6 +147,16 @@ extension_owner(void)
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	return owner;
+}
+
+/*
+ * Before anything that looks up names as SQL does.
+ */
+void
+ledger_pin_search_path(void)
+{
+	if (strcmp(namespace_search_path, SAFE_SEARCH_PATH) != 0)
+		set_for_visit("search_path", SAFE_SEARCH_PATH);
 }
 
 static void
@@ -219,6 +228,7 @@ run(KeptQuery *query, QueryArgs *args, Snapshot snapshot)
 	int			result;
 
 	Assert(args->count == query->nargs);
+	ledger_pin_search_path();
 	if (query->plan != NULL && SPI_plan_is_valid(query->plan))
 		result = execute(query, args, snapshot);
 	else

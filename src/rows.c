@@ -17,6 +17,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -24,7 +25,10 @@
 #include "commands/sequence.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "rewrite/rewriteHandler.h"
 #include "rows.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -63,11 +67,19 @@ static uint64 changes = 1;
 
 static void forget(Datum arg, Oid relid);
 static Relation open_table(KeptRows *kept, LOCKMODE lock);
+static Relation open_index(KeptRows *kept);
 static void look_up(KeptRows *kept);
 static void remember(Oid table);
 static Oid	find_relation(const char *name);
 static void make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys);
-static void fill_slot(TupleTableSlot *slot, const KeptRows *kept, const QueryArgs *args);
+static bool has_insert_triggers(Relation table);
+static bool runs_others_code(const ResultRelInfo *relinfo);
+static bool calls_function(Node *node, void *context);
+static bool is_added(Oid function, void *context);
+static void fill_slot(TupleTableSlot *slot, EState *estate, Relation table, const KeptRows *kept,
+					  const QueryArgs *args);
+static bool has_default(TupleDesc desc, int attribute);
+static bool is_named_column(const KeptRows *kept, AttrNumber number);
 static bool insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 				   bool unless_there);
 static bool insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slot,
@@ -132,7 +144,7 @@ rows_begin(RowScan *scan, KeptRows *kept, const QueryArgs *keys, bool newest_fir
 	scan->kept = kept;
 	scan->newest_first = newest_first;
 	scan->table = open_table(kept, AccessShareLock);
-	scan->index = index_open(kept->index_oid, AccessShareLock);
+	scan->index = open_index(kept);
 	scan->slot = table_slot_create(scan->table, NULL);
 	make_keys(entries, scan, keys);
 	scan->scan = begin_index_scan(scan->table, scan->index, GetActiveSnapshot(), keys->count);
@@ -145,11 +157,8 @@ make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys)
 	TupleDesc	desc = RelationGetDescr(scan->index);
 	int			i;
 
-	if (!scan->index->rd_index->indisvalid || keys->count > desc->natts)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" is not as it was made", scan->kept->index),
-				 errhint("REINDEX INDEX extaction.%s", scan->kept->index)));
+	if (keys->count > desc->natts)
+		elog(ERROR, "index \"%s\" has too few columns", scan->kept->index);
 	for (i = 0; i < keys->count; i++)
 	{
 		Oid			type = TupleDescAttr(desc, i)->atttypid;
@@ -198,7 +207,8 @@ rows_end(RowScan *scan)
 }
 
 /*
- * Adds a row; columns that are not named stay null.  False if "unless_there",
+ * Adds a row; columns that are not named get their defaults, for a ledger's
+ * owner may have added some.  False if "unless_there",
  * and a row with one of its unique keys is there: then another session may
  * have had to end first.
  */
@@ -208,15 +218,18 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	EState	   *estate = CreateExecutorState();
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 	Relation	table = open_table(kept, RowExclusiveLock);
-	TupleTableSlot *slot = table_slot_create(table, NULL);
+	TupleTableSlot *slot = table_slot_create(table, &estate->es_tupleTable);
 	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
-	bool		triggers = table->trigdesc != NULL;
+	bool		triggers = has_insert_triggers(table);
 	bool		added;
 
 	Assert(args->count == kept->ncolumns);
 	InitResultRelInfo(relinfo, table, 0, NULL, 0);
+	estate->es_opened_result_relations = list_make1(relinfo);
 	ExecOpenIndices(relinfo, unless_there);
-	fill_slot(slot, kept, args);
+	if (runs_others_code(relinfo))
+		ledger_pin_search_path();
+	fill_slot(slot, estate, table, kept, args);
 	if (triggers)
 	{
 		AfterTriggerBeginQuery();
@@ -228,8 +241,8 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 		ExecASInsertTriggers(estate, relinfo, NULL);
 		AfterTriggerEndQuery(estate);
 	}
-	ExecCloseIndices(relinfo);
-	ExecDropSingleTupleTableSlot(slot);
+	ExecCloseResultRelations(estate);	/* and its indexes */
+	ExecResetTupleTable(estate->es_tupleTable, false);
 	table_close(table, NoLock);
 	MemoryContextSwitchTo(old);
 	FreeExecutorState(estate);
@@ -237,8 +250,65 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	return added;
 }
 
+/*
+ * The guards are none of them.
+ */
+static bool
+has_insert_triggers(Relation table)
+{
+	TriggerDesc *triggers = table->trigdesc;
+
+	return triggers != NULL &&
+		(triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
+		 triggers->trig_insert_before_statement || triggers->trig_insert_after_statement);
+}
+
+/*
+ * Does adding a row run what somebody else has written?  It runs with the
+ * owner's rights.
+ */
+static bool
+runs_others_code(const ResultRelInfo *relinfo)
+{
+	Relation	table = relinfo->ri_RelationDesc;
+	int			i;
+
+	if (has_insert_triggers(table) ||
+		(table->rd_att->constr &&
+		 (table->rd_att->constr->num_check > 0 || table->rd_att->constr->has_generated_stored)))
+		return true;
+	for (i = 0; i < relinfo->ri_NumIndices; i++)
+	{
+		IndexInfo  *index = relinfo->ri_IndexRelationInfo[i];
+
+		if (calls_function((Node *) index->ii_Expressions, NULL) ||
+			calls_function((Node *) index->ii_Predicate, NULL))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A function that did not come with PostgreSQL.
+ */
+static bool
+calls_function(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_added, context) ||
+		expression_tree_walker(node, calls_function, context);
+}
+
+static bool
+is_added(Oid function, void *context)
+{
+	return function >= FirstNormalObjectId;
+}
+
 static void
-fill_slot(TupleTableSlot *slot, const KeptRows *kept, const QueryArgs *args)
+fill_slot(TupleTableSlot *slot, EState *estate, Relation table, const KeptRows *kept,
+		  const QueryArgs *args)
 {
 	int			i;
 
@@ -250,21 +320,53 @@ fill_slot(TupleTableSlot *slot, const KeptRows *kept, const QueryArgs *args)
 		slot->tts_values[kept->numbers[i] - 1] = args->values[i];
 		slot->tts_isnull[kept->numbers[i] - 1] = args->nulls[i] == 'n';
 	}
+	for (i = 0; table->rd_att->constr && i < slot->tts_tupleDescriptor->natts; i++)
+	{
+		ExprState  *value;
+
+		if (!has_default(slot->tts_tupleDescriptor, i) || is_named_column(kept, i + 1))
+			continue;
+		ledger_pin_search_path();
+		value = ExecPrepareExpr((Expr *) build_column_default(table, i + 1), estate);
+		slot->tts_values[i] = ExecEvalExpr(value, GetPerTupleExprContext(estate),
+										   &slot->tts_isnull[i]);
+	}
 	ExecStoreVirtualTuple(slot);
+}
+
+static bool
+has_default(TupleDesc desc, int attribute)
+{
+	Form_pg_attribute column = TupleDescAttr(desc, attribute);
+
+	return column->atthasdef && !column->attisdropped && column->attgenerated == '\0';
+}
+
+static bool
+is_named_column(const KeptRows *kept, AttrNumber number)
+{
+	int			i;
+
+	for (i = 0; i < kept->ncolumns; i++)
+		if (kept->numbers[i] == number)
+			return true;
+	return false;
 }
 
 static bool
 insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate, bool unless_there)
 {
 	Relation	table = relinfo->ri_RelationDesc;
-	TriggerDesc *triggers = table->trigdesc;
+	bool		triggers = has_insert_triggers(table);
 	List	   *recheck = NIL;
 
-	if (triggers && triggers->trig_insert_before_row && !ExecBRInsertTriggers(estate, relinfo, slot))
+	if (triggers && table->trigdesc->trig_insert_before_row && !ExecBRInsertTriggers(estate, relinfo, slot))
 		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a trigger kept a row out of table \"%s\"", RelationGetRelationName(table)),
 				 errhint("Drop the trigger: what the ledger records must be recorded.")));
+	if (table->rd_att->constr && table->rd_att->constr->has_generated_stored)
+		ExecComputeStoredGenerated(relinfo, estate, slot, CMD_INSERT);
 	if (table->rd_att->constr)
 		ExecConstraints(relinfo, slot, estate);
 	if (!unless_there)
@@ -339,6 +441,28 @@ open_table(KeptRows *kept, LOCKMODE lock)
 	}
 }
 
+/*
+ * REINDEX CONCURRENTLY puts another index in the place of one.
+ */
+static Relation
+open_index(KeptRows *kept)
+{
+	Relation	index = index_open(kept->index_oid, AccessShareLock);
+
+	if (index->rd_index->indisvalid)
+		return index;
+	index_close(index, AccessShareLock);
+	AcceptInvalidationMessages();
+	look_up(kept);
+	index = index_open(kept->index_oid, AccessShareLock);
+	if (!index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not valid", kept->index),
+				 errhint("Run REINDEX INDEX extaction.%s.", kept->index)));
+	return index;
+}
+
 static void
 look_up(KeptRows *kept)
 {
@@ -347,9 +471,7 @@ look_up(KeptRows *kept)
 	int			i;
 
 	if (get_rel_relkind(table) != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", kept->table)));
+		elog(ERROR, "\"%s\" is not a table", kept->table);
 	kept->table_oid = table;
 	kept->index_oid = kept->index ? find_relation(kept->index) : InvalidOid;
 	kept->last = 0;
@@ -358,8 +480,8 @@ look_up(KeptRows *kept)
 		kept->numbers[i] = get_attnum(table, kept->columns[i]);
 		if (kept->numbers[i] == InvalidAttrNumber)
 			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of table \"%s\" does not exist", kept->columns[i], kept->table),
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("table \"extaction.%s\" has no column \"%s\"", kept->table, kept->columns[i]),
 					 errhint("Run ALTER EXTENSION extaction UPDATE.")));
 		kept->last = Max(kept->last, kept->numbers[i]);
 	}

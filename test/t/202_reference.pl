@@ -153,7 +153,7 @@ sub event_kinds
 	{
 		my $text = slurp_file($file);
 
-		$found{$_} = 1 for $text =~ /ledger_append\([^;"]*"(\w+)"[^;]*;/g;
+		$found{$_} = 1 for $text =~ /ledger_append\([^;"{]*"(\w+)"[^;]*;/g;
 	}
 	return sort(keys(%found));
 }

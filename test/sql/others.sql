@@ -1,0 +1,51 @@
+--
+-- What a ledger's owner may add to its tables is honoured where rows are added without a statement: columns with defaults, generated columns,
+-- constraints, indexes and triggers; and none of it runs under the search_path of a caller, who could lead it astray with the owner's rights
+--
+
+BEGIN;
+SET LOCAL client_min_messages = warning;
+CREATE SCHEMA other;
+GRANT USAGE ON SCHEMA other TO PUBLIC;
+CREATE TABLE other.seen (no bigserial, kind text, region text, path text);
+CREATE FUNCTION other.path() RETURNS text LANGUAGE sql STABLE AS $$ SELECT current_setting('search_path') $$;
+CREATE FUNCTION other.is_ours(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT $1 <> 'nowhere' $$;
+CREATE FUNCTION other.see() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_LEVEL = 'ROW' THEN
+        INSERT INTO other.seen (kind, region, path) VALUES (TG_WHEN || ' ' || coalesce(to_jsonb(NEW) ->> 'kind', TG_TABLE_NAME), NEW.region, other.path());
+    ELSE
+        INSERT INTO other.seen (kind, path) VALUES (TG_WHEN || ' statement', other.path());
+    END IF;
+    RETURN NEW;
+END $$;
+
+ALTER TABLE extaction.events ADD region text NOT NULL DEFAULT coalesce(nullif(other.path(), 'pg_catalog, pg_temp'), 'here'),
+    ADD CHECK (other.is_ours(region)), ADD length int GENERATED ALWAYS AS (octet_length(intent_id)) STORED;
+ALTER TABLE extaction.intents ADD region text NOT NULL DEFAULT 'here';
+CREATE INDEX ON extaction.events ((upper(region))) WHERE other.is_ours(region);
+CREATE TRIGGER see_before BEFORE INSERT ON extaction.events FOR EACH ROW EXECUTE FUNCTION other.see();
+CREATE TRIGGER see_all AFTER INSERT ON extaction.events FOR EACH STATEMENT EXECUTE FUNCTION other.see();
+CREATE TRIGGER see AFTER INSERT ON extaction.intents FOR EACH ROW EXECUTE FUNCTION other.see();
+
+SELECT extaction.create_scope('others');
+INSERT INTO extaction.actions (action, provider, operation, self_approval) VALUES ('others_mail', 'others', 'send', true);
+SELECT status FROM extaction.approve_in_advance('others', 'one', 'others_mail', 'x@others', '{"a": 1}');
+SET LOCAL search_path = public, pg_catalog;
+SELECT status FROM extaction.submit('others', 'one', 'others_mail', 'x@others', '{"a": 1}');
+SELECT status FROM extaction.submit('others', 'one', 'others_mail', 'x@others', '{"a": 1}');
+SHOW search_path;
+SELECT kind, region, path FROM other.seen ORDER BY no;
+SELECT kind, region, length FROM extaction.events WHERE scope = 'others' AND intent_id = 'one' ORDER BY event_id;
+
+-- what must be recorded may not be kept out
+CREATE FUNCTION other.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER lose BEFORE INSERT ON extaction.intents FOR EACH ROW EXECUTE FUNCTION other.lose();
+SELECT status FROM extaction.approve_in_advance('others', 'two', 'others_mail', 'x@others', '{"a": 1}');
+SAVEPOINT before;
+SELECT status FROM extaction.submit('others', 'two', 'others_mail', 'x@others', '{"a": 1}');
+ROLLBACK TO before;
+SELECT status FROM extaction.find('others', 'two');
+DROP TRIGGER lose ON extaction.intents;
+SELECT status FROM extaction.submit('others', 'two', 'others_mail', 'x@others', '{"a": 1}');
+ROLLBACK;
