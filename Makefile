@@ -99,7 +99,8 @@ REGRESS = \
 	states \
 	batch \
 	mended \
-	others
+	others \
+	same_name
 REGRESS_OPTS = --inputdir=test
 
 ISOLATION = \

@@ -236,7 +236,7 @@ lock_and_look(Approving *approving)
 	approving_look(approving);
 	if (approving->facts.bound && approving->facts.waits)
 	{
-		ledger_stop_waiting_bound(request);
+		ledger_stop_waiting_bound(request, &approving->facts);
 		approving_look(approving);
 	}
 	if (!request->whole_batch)

@@ -242,6 +242,7 @@ typedef struct Facts
 	/* the intent, if it is bound */
 	bool		bound;
 	uint8		bound_digest[DIGEST_LENGTH];
+	text	   *bound_action;	/* NULL: a batch */
 	pg_uuid_t	idempotency_key;
 	text	   *requester;		/* who asked for what is bound or waits */
 	/* what waits under its name, if anything does */
@@ -700,7 +701,8 @@ extern void ledger_supersede(const Request *request, const uint8 *replaced,
 							 const Identity *identity);
 extern bool ledger_stop_waiting(const text *scope, const char *kind,
 								const text *id, const uint8 *digest);
-extern void ledger_stop_waiting_bound(const Request *request);
+extern bool may_wait_bound(const Facts *facts);
+extern void ledger_stop_waiting_bound(const Request *request, const Facts *facts);
 extern void ledger_put_work(const Intent *intent);
 extern void ledger_hand_out(const DueItem *items, int count, TimestampTz now);
 extern void ledger_close_work(const Intent *intent);

@@ -133,12 +133,20 @@ refuse(Trip *trip)
 	receipt->gate = gate_name(gate);
 	receipt->needs = gate_needs(gate);
 	receipt->next_step = gate_next_step(gate);
-	receipt->state = trip->facts.bound ? "happened" : "awaiting_approval";
+	receipt->state = "awaiting_approval";
+	if (trip->facts.bound)
+	{
+		Intent		intent;
+
+		(void) intent_load(&intent, trip->request.scope, trip->request.intent_id, false);
+		receipt->state = intent_state(&intent, GetCurrentTimestamp());
+	}
 	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs,
 								   "requester", text_to_cstring(trip->identity.name), NULL);
 	ledger_keep_request(&trip->request, &trip->identity);
 	ledger_append(receipt, "blocked", &trip->request, &trip->identity);
-	ledger_wait(&trip->request, gate, &trip->identity, &order);
+	if (!trip->facts.bound || may_wait_bound(&trip->facts))
+		ledger_wait(&trip->request, gate, &trip->identity, &order);
 }
 
 /*

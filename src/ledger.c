@@ -421,15 +421,24 @@ ledger_stop_waiting(const text *scope, const char *kind, const text *id,
 }
 
 /*
- * The same for an intent that is bound.  Whoever binds one takes off the list
- * what he sees there; but a request that began to wait at the same moment he
- * does not see, nor is he seen.  Such a request is answered already: only a
- * fake task can be bound and have something that waits.
+ * May something wait under the name of an intent that is bound?  Only a fake
+ * task passes the gates each time that it is asked for.
+ */
+bool
+may_wait_bound(const Facts *facts)
+{
+	return facts->bound_action != NULL && text_is(facts->bound_action, FAKE_TASK_ACTION);
+}
+
+/*
+ * Whoever binds an intent takes off the list what he sees there; but a
+ * request that began to wait at the same moment he does not see, nor is he
+ * seen.  Such a request is answered already.
  */
 void
-ledger_stop_waiting_bound(const Request *request)
+ledger_stop_waiting_bound(const Request *request, const Facts *facts)
 {
-	if (!is_task_request(request->payload))
+	if (!may_wait_bound(facts))
 		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
 }
 

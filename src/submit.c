@@ -219,7 +219,7 @@ answer_bound(Submission *submission)
 	Intent		intent;
 
 	if (submission->facts.waits && !XactReadOnly)
-		ledger_stop_waiting_bound(request);
+		ledger_stop_waiting_bound(request, &submission->facts);
 	intent_load(&intent, request->scope, request->intent_id, false);
 	intent_receipt(receipt, &intent, same ? "replayed" : "conflict");
 	receipt->request_digest = request->digest;

@@ -52,6 +52,10 @@ LOG_FAULT = re.compile(r"TRAP:|PANIC:|terminated by signal|WARNING:.*(leak|snaps
                        r"resource|transaction left|nest|own)|ERROR:.*(cache lookup failed|could not open relation with OID)|internal error|problem in|runtime error:|AddressSanitizer")
 
 
+# What PostgreSQL says with XX000 where GRANT meets another DDL statement about the same object, such as disturb() and repair_guards() run.
+TWO_CHANGES = "tuple concurrently updated"
+
+
 class Lost(Exception):
     """The connection is gone."""
 
@@ -224,9 +228,9 @@ class Caller:
         state = sqlstate(result)
         if state == "" and sql.startswith("SELECT fuzz.attempt") and result.ntuples and not result.get_value(0, 0).startswith(b"ok"):
             state = self.session.text(result.get_value(0, 0))[:5]
-            if state.startswith("XX"):
+            if state.startswith("XX") and TWO_CHANGES not in self.session.text(result.get_value(0, 0)):
                 self.fault(self.session.text(result.get_value(0, 0)), sql)
-        elif state.startswith("XX") or state == "57P02":
+        elif state == "57P02" or state.startswith("XX") and TWO_CHANGES not in said(result):
             self.fault(said(result), sql)
         self.states[state or "ok"] += 1
         if state == "":
@@ -301,14 +305,24 @@ def never_ends():
             "SELECT wait_event, query, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'random_calls' AND state = 'active'")]
 
 
+def history(connection, scope, intent_id):
+    """What the facts and the lists have of an intent."""
+    return "".join("\n    " + row[0] for query in (
+        "SELECT 'intent ' || row_to_json(i)::text FROM extaction.intents i WHERE scope = %s AND intent_id = %s",
+        "SELECT 'event ' || json_strip_nulls(row_to_json(e))::text FROM extaction.events e WHERE scope = %s AND intent_id = %s ORDER BY event_id",
+        "SELECT 'worklist ' || row_to_json(w)::text FROM extaction.worklist w WHERE scope = %s AND intent_id = %s",
+        "SELECT 'folded ' || row_to_json(w)::text FROM extaction.folded_worklist w WHERE scope = %s AND intent_id = %s",
+        "SELECT 'waiting ' || row_to_json(w)::text FROM extaction.waiting w WHERE scope = %s AND id = %s") for row in connection.execute(query, (scope, intent_id)))
+
+
 def afterwards():
     """What is wrong with the ledger now."""
     faults = []
     with administer() as connection:
         for row in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
             connection.execute("ROLLBACK PREPARED '%s'" % row[0])       # whose end was cancelled
-        for row in connection.execute("SELECT encode(textsend(v::text), 'escape') FROM extaction.verify() v LIMIT 20").fetchall():
-            faults.append("verify(): %s" % row[0])
+        for said, scope, intent_id in connection.execute("SELECT encode(textsend(v::text), 'escape'), scope, intent_id FROM extaction.verify() v LIMIT 20").fetchall():
+            faults.append("verify(): %s" % said + history(connection, scope, intent_id))
         differed = connection.execute("SELECT extaction.rebuild_worklist()").fetchone()[0]
         if differed:
             faults.append("rebuild_worklist(): %d rows differed" % differed)
