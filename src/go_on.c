@@ -34,7 +34,6 @@ static int64 for_each(KeptQuery *query, const Identity *identity,
 					  bool (*go_on) (text *scope, text *kind, text *id, const Identity *identity));
 static bool load_waiting(Request *request, CandidateRef *candidate, Identity *requester,
 						 Order *order, text *scope, text *kind, text *id);
-static void append_answer(const Request *request, const Facts *facts, const Identity *requester);
 static bool end_waiting(text *scope, text *kind, text *id, const Identity *identity);
 static bool mend_waiting(text *scope, text *kind, text *id, const Identity *identity);
 static bool mend_blocked(text *scope, text *kind, text *id, const Identity *identity);
@@ -64,24 +63,10 @@ bind(Request *request, Facts *facts, const Approval *approval, const Identity *r
 	Receipt		event = NO_RECEIPT;
 
 	idempotency_key(&facts->ledger_id, request->scope, request->intent_id, &facts->idempotency_key);
-	if (!ledger_bind(request, facts, approval->approval_id, requester, order, &event))
-		append_answer(request, facts, requester);
-	else if (order->compensates != NULL)
+	if (ledger_bind(request, facts, approval->approval_id, requester, order, &event) &&
+		order->compensates != NULL)
 		ledger_compensated(request, order->compensates, requester);
 	(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
-}
-
-/*
- * A fake task that was bound before: that it waits no more must be a fact.
- */
-static void
-append_answer(const Request *request, const Facts *facts, const Identity *requester)
-{
-	Receipt		event = NO_RECEIPT;
-	bool		same = memcmp(facts->bound_digest, request->digest, DIGEST_LENGTH) == 0;
-
-	if (facts->bound)
-		ledger_append(&event, same ? "replayed" : "conflict", request, requester);
 }
 
 /*

@@ -29,8 +29,8 @@ SELECT status, state FROM extaction.submit_fake_task('same name', story.task('c'
 SELECT status FROM extaction.revoke_approval('same name', 'first', 'not any more');
 SELECT status, state, gate FROM extaction.submit_fake_task('same name', story.task('c'));
 SELECT * FROM waits WHERE id = 'c';
-SELECT r.status FROM extaction.pending_approvals w, extaction.approve(w.scope, w.request_digest) r
-WHERE w.scope = 'same name' AND w.intent_id = 'c';
+SELECT status FROM extaction.approve_fake_task('same name', story.task('c'), approval_id => 'second');
+SELECT status, state, gate FROM extaction.submit_fake_task('same name', story.task('c'));
 SELECT * FROM waits WHERE id = 'c';
 SELECT kind FROM extaction.timeline WHERE scope = 'same name' AND intent_id = 'c' ORDER BY event_id;
 SELECT * FROM extaction.verify() WHERE scope = 'same name';
