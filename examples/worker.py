@@ -28,6 +28,7 @@ from psycopg.rows import namedtuple_row
 WORKER = f"worker on {socket.gethostname()}"
 POLL_SECONDS = 5
 
+SWEEP = "SELECT extaction.sweep()"
 CLAIM = "SELECT claim_id FROM extaction.claim(%s, step => %s)"
 CLAIMED = """
     SELECT scope, intent_id, attempt, destination, payload_text, idempotency_key, key_carrier, key_name,
@@ -140,7 +141,11 @@ def round_of_work(db, provider):
 def main(provider, once):
     signal.signal(signal.SIGALRM, out_of_time)
     with psycopg.connect("", autocommit=True, row_factory=namedtuple_row) as db:
+        swept = -POLL_SECONDS
         while True:
+            if time.monotonic() - swept >= POLL_SECONDS:  # leases that have ended, requests that may go on
+                db.execute(SWEEP)
+                swept = time.monotonic()
             if once:
                 return round_of_work(db, provider)
             if not round_of_work(db, provider):

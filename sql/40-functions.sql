@@ -253,7 +253,7 @@ RETURNS SETOF extaction.envelope
 LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_claimed';
 REVOKE ALL ON FUNCTION extaction.claimed(bigint) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.claimed(bigint) IS
-'What to send or look up under a committed ticket; each row is handed out once, to the role that claimed, as long as it is a worker there. 55000 if the claim is not committed yet. Worker.';
+'What to send or look up under a committed ticket; each row is handed out once, to the role that claimed, as long as it is a worker there. 55000 if the claim is not committed yet, or if the wait for the synchronous standby to confirm it was cancelled. Worker.';
 
 CREATE FUNCTION extaction.extend(claim_id bigint, lease interval)
 RETURNS timestamptz
