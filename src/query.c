@@ -39,7 +39,6 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #define SAFE_SEARCH_PATH "pg_catalog, pg_temp"
 

@@ -31,6 +31,7 @@
 #include "rewrite/rewriteHandler.h"
 #include "rows.h"
 #include "storage/lmgr.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -223,6 +224,8 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	bool		triggers = has_insert_triggers(table);
 	bool		added;
 
+	PreventCommandIfReadOnly("INSERT");
+	PreventCommandIfParallelMode("INSERT");
 	Assert(args->count == kept->ncolumns);
 	InitResultRelInfo(relinfo, table, 0, NULL, 0);
 	estate->es_opened_result_relations = list_make1(relinfo);
@@ -414,6 +417,7 @@ insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slo
 int64
 row_new_event_id(void)
 {
+	PreventCommandIfReadOnly("INSERT");
 	if (event_id_seq == InvalidOid)
 		event_id_seq = find_relation("event_id_seq");
 	return nextval_internal(event_id_seq, false);
