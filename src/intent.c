@@ -406,6 +406,16 @@ copy_digest(const uint8 **to, const uint8 *from)
 	*to = memcpy(palloc(DIGEST_LENGTH), from, DIGEST_LENGTH);
 }
 
+/* Was it first asked for in, or before, a time that a restore has lost, and bound after the restore? */
+#define BORN_LOST_SQL \
+	"SELECT FROM extaction.intents i," \
+	" LATERAL (SELECT g.window_until FROM extaction.ledger g" \
+	"          WHERE g.recorded_at <= i.recorded_at ORDER BY g.entry DESC LIMIT 1) g" \
+	" WHERE i.scope = $1 AND i.intent_id = $2 AND g.window_until IS NOT NULL" \
+	"   AND least(i.recorded_at, (SELECT min(a.recorded_at) FROM extaction.events a WHERE a.scope = i.scope" \
+	"       AND a.intent_id = CASE WHEN i.batch_id IS NULL THEN i.intent_id ELSE '' END" \
+	"       AND (i.batch_id IS NULL OR a.batch_id = i.batch_id))) < g.window_until"
+
 /*
  * For an intent that has left the worklist: its last attempt, when it was with
  * a worker first and last, and what its earlier attempts are worth, from the
@@ -419,7 +429,11 @@ intent_past(Intent *intent)
 		" max(e.lease_until),"
 		" coalesce(bool_or(e.kind = 'late_evidence' AND e.detail ->> 'outcome' = 'happened'), false),"
 		" coalesce(bool_or(e.kind = 'sending' AND e.event_id > e.last_settled AND e.attempt < e.last_attempt"
-		"                  AND NOT e.attempt = ANY (e.given_back)), false),"
+		"                  AND NOT e.attempt = ANY (e.given_back)"
+		/* or in the time that a restore has lost */
+		"                  OR e.kind = 'uncertain' AND e.event_id > e.last_settled"
+		"                  AND e.detail #>> '{evidence,code}' = 'restored'), false)"
+		" OR (count(*) FILTER (WHERE e.kind = 'not_happened') = 0 AND EXISTS (" BORN_LOST_SQL ")),"
 		" count(DISTINCT e.attempt) FILTER (WHERE e.kind = 'sending' AND e.event_id > e.last_retry"
 		"                                   AND NOT e.attempt = ANY (e.given_back))"
 		" FROM (SELECT e.*,"
