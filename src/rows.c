@@ -27,7 +27,7 @@
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
-#include "nodes/nodeFuncs.h"
+#include "nodes/primnodes.h"
 #include "rewrite/rewriteHandler.h"
 #include "rows.h"
 #include "storage/lmgr.h"
@@ -75,8 +75,7 @@ static Oid	find_relation(const char *name);
 static void make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys);
 static bool has_insert_triggers(Relation table);
 static bool runs_others_code(const ResultRelInfo *relinfo);
-static bool calls_function(Node *node, void *context);
-static bool is_added(Oid function, void *context);
+static bool is_plain_clause(Node *clause);
 static void fill_slot(TupleTableSlot *slot, EState *estate, Relation table, const KeptRows *kept,
 					  const QueryArgs *args);
 static bool has_default(TupleDesc desc, int attribute);
@@ -283,30 +282,34 @@ runs_others_code(const ResultRelInfo *relinfo)
 	for (i = 0; i < relinfo->ri_NumIndices; i++)
 	{
 		IndexInfo  *index = relinfo->ri_IndexRelationInfo[i];
+		ListCell   *lc;
 
-		if (calls_function((Node *) index->ii_Expressions, NULL) ||
-			calls_function((Node *) index->ii_Predicate, NULL))
+		if (index->ii_Expressions != NIL)
 			return true;
+		foreach(lc, index->ii_Predicate)
+			if (!is_plain_clause(lfirst(lc)))
+				return true;
 	}
 	return false;
 }
 
 /*
- * A function that did not come with PostgreSQL.
+ * A predicate such as our own indexes have: of a column, by what came with
+ * PostgreSQL.
  */
 static bool
-calls_function(Node *node, void *context)
+is_plain_clause(Node *clause)
 {
-	if (node == NULL)
-		return false;
-	return check_functions_in_node(node, is_added, context) ||
-		expression_tree_walker(node, calls_function, context);
-}
+	if (IsA(clause, NullTest))
+		return IsA(((NullTest *) clause)->arg, Var);
+	if (IsA(clause, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *among = (ScalarArrayOpExpr *) clause;
 
-static bool
-is_added(Oid function, void *context)
-{
-	return function >= FirstNormalObjectId;
+		return among->opno < FirstNormalObjectId && IsA(linitial(among->args), Var) &&
+			IsA(lsecond(among->args), Const);
+	}
+	return false;
 }
 
 static void
