@@ -142,7 +142,8 @@ ISOLATION = \
 	batch-overlap \
 	batch-submit \
 	batch-approve \
-	batch-revoke
+	batch-revoke \
+	many-in-order
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 
 # QUICK=1 leaves out of these what no major version of PostgreSQL makes a difference
