@@ -27,6 +27,7 @@ from psycopg.rows import namedtuple_row
 
 WORKER = f"worker on {socket.gethostname()}"
 POLL_SECONDS = 5
+SWEEP_SECONDS = 60
 
 SWEEP = "SELECT extaction.sweep()"
 CLAIM = "SELECT claim_id FROM extaction.claim(%s, step => %s)"
@@ -141,11 +142,11 @@ def round_of_work(db, provider):
 def main(provider, once):
     signal.signal(signal.SIGALRM, out_of_time)
     with psycopg.connect("", autocommit=True, row_factory=namedtuple_row) as db:
-        swept = -POLL_SECONDS
+        next_sweep = 0.0
         while True:
-            if time.monotonic() - swept >= POLL_SECONDS:  # leases that have ended, requests that may go on
+            if time.monotonic() >= next_sweep:  # busy or not: what claim does not do, see the reference
                 db.execute(SWEEP)
-                swept = time.monotonic()
+                next_sweep = time.monotonic() + SWEEP_SECONDS
             if once:
                 return round_of_work(db, provider)
             if not round_of_work(db, provider):
