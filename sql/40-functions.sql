@@ -212,7 +212,7 @@ RETURNS extaction.receipt
 LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_retry';
 REVOKE ALL ON FUNCTION extaction.retry(text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION extaction.retry(text, text, text, text) IS
-'Prepares a closed not_happened again, under the same key, if all gates pass. status done, replayed or refused. Approver.';
+'Prepares a closed not_happened again, under the same key, if all gates pass; uncertain first, if the ledger was restored since it was closed. status done, replayed or refused. Approver.';
 
 CREATE FUNCTION extaction.abandon(scope text, intent_id text, reason text, actor text DEFAULT NULL)
 RETURNS extaction.receipt
