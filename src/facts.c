@@ -185,13 +185,11 @@ read_bound(Facts *facts, const Request *request)
 	static KeptRows intents = ROWS_OF("intents", "intents_pkey",
 									  "request_digest", "requester", "idempotency_key", "action");
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&keys, request->scope);
 	arg_text(&keys, request->whole_batch ? request->batch_id : request->intent_id);
-	rows_begin(&scan, request->whole_batch ? &batches : &intents, &keys, false);
-	facts->bound = rows_next(&scan, &row);
+	facts->bound = row_find(request->whole_batch ? &batches : &intents, &keys, false, &row);
 	if (facts->bound)
 	{
 		row_digest(&row, 1, facts->bound_digest);
@@ -202,7 +200,6 @@ read_bound(Facts *facts, const Request *request)
 			facts->bound_action = row_text(&row, 4);
 		}
 	}
-	rows_end(&scan);
 }
 
 /*
@@ -213,12 +210,10 @@ read_waiting(Facts *facts, const Request *request)
 {
 	static KeptRows waiting = ROWS_OF("waiting", "waiting_pkey", "request_digest", "gate", "requester");
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_subject(&keys, request);
-	rows_begin(&scan, &waiting, &keys, false);
-	facts->waits = rows_next(&scan, &row);
+	facts->waits = row_find(&waiting, &keys, false, &row);
 	if (facts->waits)
 	{
 		row_digest(&row, 1, facts->waiting_digest);
@@ -226,7 +221,6 @@ read_waiting(Facts *facts, const Request *request)
 		if (!facts->bound || request->whole_batch)
 			facts->requester = row_text(&row, 3);
 	}
-	rows_end(&scan);
 }
 
 /*
@@ -271,13 +265,11 @@ read_candidate(Facts *facts, const Request *request)
 	static KeptRows sources = ROWS_OF("sources", "sources_pkey", "source_version");
 	QueryArgs	candidate = {0};
 	QueryArgs	source = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&candidate, request->scope);
 	arg_text(&candidate, request->candidate->candidate_id);
-	rows_begin(&scan, &candidates, &candidate, true);
-	facts->candidate.known = rows_next(&scan, &row);
+	facts->candidate.known = row_find(&candidates, &candidate, true, &row);
 	if (facts->candidate.known)
 	{
 		facts->candidate.revision = row_int8(&row, 1);
@@ -285,14 +277,11 @@ read_candidate(Facts *facts, const Request *request)
 		facts->candidate.source_id = row_text(&row, 3);
 		facts->candidate.source_version = row_text(&row, 4);
 	}
-	rows_end(&scan);
 
 	arg_text(&source, request->scope);
 	arg_text(&source, request->candidate->source_id);
-	rows_begin(&scan, &sources, &source, true);
-	if (rows_next(&scan, &row))
+	if (row_find(&sources, &source, true, &row))
 		facts->source_version = row_text(&row, 1);
-	rows_end(&scan);
 }
 
 static void
@@ -343,16 +332,13 @@ read_revocation(Approval *approval, text *scope)
 {
 	static KeptRows revocations = ROWS_OF("revocations", "revocations_pkey", "reason");
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&keys, scope);
 	arg_text(&keys, approval->approval_id);
-	rows_begin(&scan, &revocations, &keys, false);
-	approval->revoked = rows_next(&scan, &row);
+	approval->revoked = row_find(&revocations, &keys, false, &row);
 	if (approval->revoked)
 		approval->revoked_reason = row_text(&row, 1);
-	rows_end(&scan);
 }
 
 /*

@@ -145,12 +145,10 @@ read_binding(Intent *intent)
 									  "candidate_revision");
 	Request    *request = &intent->request;
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_intent(&keys, intent);
-	rows_begin(&scan, &intents, &keys, false);
-	intent->bound = rows_next(&scan, &row);
+	intent->bound = row_find(&intents, &keys, false, &row);
 	if (intent->bound)
 	{
 		row_digest(&row, 1, request->digest);
@@ -173,7 +171,6 @@ read_binding(Intent *intent)
 		if (intent->batch_id != NULL)
 			read_batch(intent);
 	}
-	rows_end(&scan);
 }
 
 /*
@@ -186,14 +183,12 @@ read_candidate(Intent *intent, text *candidate_id, int64 revision)
 									  "digest", "source_id", "source_version");
 	CandidateRef *candidate = &intent->candidate;
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&keys, intent->request.scope);
 	arg_text(&keys, candidate_id);
 	arg_int8(&keys, revision);
-	rows_begin(&scan, &candidates, &keys, false);
-	if (rows_next(&scan, &row))
+	if (row_find(&candidates, &keys, false, &row))
 	{
 		intent->request.candidate = candidate;
 		candidate->candidate_id = candidate_id;
@@ -201,7 +196,6 @@ read_candidate(Intent *intent, text *candidate_id, int64 revision)
 		candidate->source_id = row_text(&row, 2);
 		candidate->source_version = row_text(&row, 3);
 	}
-	rows_end(&scan);
 }
 
 static void
@@ -209,18 +203,15 @@ read_batch(Intent *intent)
 {
 	static KeptRows batches = ROWS_OF("batches", "batches_pkey", "request_digest");
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&keys, intent->request.scope);
 	arg_text(&keys, intent->batch_id);
-	rows_begin(&scan, &batches, &keys, false);
-	if (rows_next(&scan, &row))
+	if (row_find(&batches, &keys, false, &row))
 	{
 		intent->request.batch_id = intent->batch_id;
 		row_digest(&row, 1, intent->request.batch_digest);
 	}
-	rows_end(&scan);
 }
 
 static void
@@ -248,12 +239,10 @@ read_work(Intent *intent)
 									  "lookups");
 	Work	   *work = &intent->work;
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_intent(&keys, intent);
-	rows_begin(&scan, &worklist, &keys, false);
-	intent->open = rows_next(&scan, &row);
+	intent->open = row_find(&worklist, &keys, false, &row);
 	if (intent->open)
 	{
 		work->state = row_word(&row, 1);
@@ -278,7 +267,6 @@ read_work(Intent *intent)
 		work->look_began_at = row_timestamptz(&row, 20);
 		work->lookups = row_int8(&row, 21);
 	}
-	rows_end(&scan);
 }
 
 static void
@@ -314,14 +302,12 @@ read_waiting(Intent *intent)
 	static KeptRows waiting = ROWS_OF("waiting", "waiting_pkey",
 									  "request_digest", "gate", "needs", "since");
 	QueryArgs	keys = {0};
-	RowScan		scan;
 	GotRow		row;
 
 	arg_text(&keys, intent->request.scope);
 	arg_cstring(&keys, "intent");
 	arg_text(&keys, intent->request.intent_id);
-	rows_begin(&scan, &waiting, &keys, false);
-	intent->waits = rows_next(&scan, &row);
+	intent->waits = row_find(&waiting, &keys, false, &row);
 	if (intent->waits)
 	{
 		row_digest(&row, 1, intent->waiting_digest);
@@ -329,7 +315,6 @@ read_waiting(Intent *intent)
 		intent->waiting_needs = row_word(&row, 3);
 		intent->waiting_since = row_timestamptz(&row, 4);
 	}
-	rows_end(&scan);
 }
 
 /*

@@ -33,6 +33,7 @@
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -207,10 +208,32 @@ rows_end(RowScan *scan)
 }
 
 /*
+ * The first of those rows alone, copied.  False if there is none.
+ */
+bool
+row_find(KeptRows *kept, const QueryArgs *keys, bool newest_first, GotRow *row)
+{
+	RowScan		scan;
+	bool		found;
+	int			i;
+
+	rows_begin(&scan, kept, keys, newest_first);
+	found = rows_next(&scan, row);
+	for (i = 0; found && i < kept->ncolumns; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(scan.slot->tts_tupleDescriptor, kept->numbers[i] - 1);
+
+		if (!row->nulls[i])
+			row->values[i] = datumCopy(row->values[i], column->attbyval, column->attlen);
+	}
+	rows_end(&scan);
+	return found;
+}
+
+/*
  * Adds a row; columns that are not named get their defaults, for a ledger's
- * owner may have added some.  False if "unless_there",
- * and a row with one of its unique keys is there: then another session may
- * have had to end first.
+ * owner may have added some.  False if "unless_there", and a row with one of
+ * its unique keys is there: then another session may have had to end first.
  */
 bool
 row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)

@@ -75,6 +75,7 @@ extern void rows_look_end(RowsView view);
 extern void rows_begin(RowScan *scan, KeptRows *kept, const QueryArgs *keys, bool newest_first);
 extern bool rows_next(RowScan *scan, GotRow *row);
 extern void rows_end(RowScan *scan);
+extern bool row_find(KeptRows *kept, const QueryArgs *keys, bool newest_first, GotRow *row);
 extern bool row_add(KeptRows *kept, const QueryArgs *args, bool unless_there);
 extern int64 row_new_event_id(void);
 
