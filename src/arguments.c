@@ -277,6 +277,12 @@ digest_to_hex(const uint8 *digest)
 	return hex;
 }
 
+text *
+text_copy(const text *value)
+{
+	return value ? (text *) memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)) : NULL;
+}
+
 bool
 text_equal(const text *a, const text *b)
 {

@@ -518,6 +518,7 @@ extern int64 claim_id_argument(FunctionCallInfo fcinfo, int arg);
 extern void digest_argument(FunctionCallInfo fcinfo, int arg, uint8 *digest);
 extern bool digest_from_hex(const char *str, int len, uint8 *digest);
 extern text *digest_to_hex(const uint8 *digest);
+extern text *text_copy(const text *value);
 extern bool text_equal(const text *a, const text *b);
 extern bool text_is(const text *a, const char *b);
 

@@ -19,7 +19,6 @@
 #include "utils/memutils.h"
 
 static void copy_catalogue(Facts *facts, const Catalogue *catalogue);
-static text *copy_text(const text *value);
 static int	compare_approvals(const void *a, const void *b);
 static void read_bound(Facts *facts, const Request *request);
 static void read_waiting(Facts *facts, const Request *request);
@@ -115,17 +114,17 @@ intent_gates_next(const Intent *intent, Facts *facts, BatchFacts *kept)
 	verdict = intent_gates(intent, facts);
 	kept->passed = verdict.gate == GATE_COUNT;
 	kept->facts = *facts;
-	kept->scope = copy_text(request->scope);
-	kept->action = copy_text(request->action);
-	kept->batch_id = copy_text(request->batch_id);
+	kept->scope = text_copy(request->scope);
+	kept->action = text_copy(request->action);
+	kept->batch_id = text_copy(request->batch_id);
 	kept->requester.role = requester->role;
-	kept->requester.name = copy_text(requester->name);
+	kept->requester.name = text_copy(requester->name);
 	MemoryContextSwitchTo(old);
 	return verdict;
 }
 
 /*
- * What the catalogue says.
+ * What the catalogue says: its memory may go at the next invalidation.
  */
 static void
 copy_catalogue(Facts *facts, const Catalogue *catalogue)
@@ -135,22 +134,13 @@ copy_catalogue(Facts *facts, const Catalogue *catalogue)
 	facts->backup_taken_at = catalogue->backup_taken_at;
 	facts->action_known = catalogue->known;
 	facts->action_enabled = catalogue->enabled;
-	facts->capability = copy_text(catalogue->capability);
+	facts->capability = text_copy(catalogue->capability);
 	facts->approvals_required = catalogue->approvals_required;
 	facts->self_approval = catalogue->self_approval;
-	facts->destination_pattern = copy_text(catalogue->destination_pattern);
+	facts->destination_pattern = text_copy(catalogue->destination_pattern);
 	facts->has_contract = catalogue->has_contract;
 	facts->contract_version = catalogue->contract_version;
 	facts->contract_shipped = catalogue->contract_shipped;
-}
-
-/*
- * The memory of the catalogue may go at the next invalidation.
- */
-static text *
-copy_text(const text *value)
-{
-	return value ? (text *) memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)) : NULL;
 }
 
 /*

@@ -220,10 +220,8 @@ read_catalogue(Intent *intent)
 	const Catalogue *action = catalogue_get(text_to_cstring(intent->request.action));
 
 	intent->action_known = action->known;
-	if (!action->known)
-		return;
-	intent->provider = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(action->provider));
-	intent->operation = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(action->operation));
+	intent->provider = text_copy(action->provider);
+	intent->operation = text_copy(action->operation);
 	intent->max_attempts = action->max_attempts;
 	intent->retry_delay = action->retry_delay;
 	intent->call_timeout = action->call_timeout;
