@@ -24,8 +24,8 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "rows.h"
 #include "miscadmin.h"
+#include "rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 

@@ -16,8 +16,8 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "rows.h"
 #include "miscadmin.h"
+#include "rows.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
 

@@ -243,7 +243,6 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	Relation	table = open_table(kept, RowExclusiveLock);
 	TupleTableSlot *slot = table_slot_create(table, &estate->es_tupleTable);
 	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
-	bool		triggers = has_insert_triggers(table);
 	bool		added;
 
 	PreventCommandIfReadOnly("INSERT");
@@ -255,17 +254,11 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	if (runs_others_code(relinfo))
 		ledger_pin_search_path();
 	fill_slot(slot, estate, table, kept, args);
-	if (triggers)
-	{
-		AfterTriggerBeginQuery();
-		ExecBSInsertTriggers(estate, relinfo);
-	}
+	AfterTriggerBeginQuery();
+	ExecBSInsertTriggers(estate, relinfo);
 	added = insert(relinfo, slot, estate, unless_there);
-	if (triggers)
-	{
-		ExecASInsertTriggers(estate, relinfo, NULL);
-		AfterTriggerEndQuery(estate);
-	}
+	ExecASInsertTriggers(estate, relinfo, NULL);
+	AfterTriggerEndQuery(estate);
 	ExecCloseResultRelations(estate);	/* and its indexes */
 	ExecResetTupleTable(estate->es_tupleTable, false);
 	table_close(table, NoLock);
@@ -386,10 +379,10 @@ static bool
 insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate, bool unless_there)
 {
 	Relation	table = relinfo->ri_RelationDesc;
-	bool		triggers = has_insert_triggers(table);
 	List	   *recheck = NIL;
 
-	if (triggers && table->trigdesc->trig_insert_before_row && !ExecBRInsertTriggers(estate, relinfo, slot))
+	if (table->trigdesc && table->trigdesc->trig_insert_before_row &&
+		!ExecBRInsertTriggers(estate, relinfo, slot))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a trigger kept a row out of table \"%s\"", RelationGetRelationName(table)),
@@ -405,8 +398,7 @@ insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate, bool unless
 	}
 	else if (!insert_speculatively(table, relinfo, slot, estate, &recheck))
 		return false;
-	if (triggers)
-		ExecARInsertTriggers(estate, relinfo, slot, recheck, NULL);
+	ExecARInsertTriggers(estate, relinfo, slot, recheck, NULL);
 	return true;
 }
 
