@@ -456,7 +456,7 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
       AND NOT EXISTS (SELECT FROM extaction.events e
                       WHERE e.scope = r.scope AND e.kind = 'revoked' AND e.approval_id = r.approval_id)
     UNION ALL
-    -- (a restore makes attempts of its own, 1000 higher; the fake provider has none; of uncertain, a late answer may speak of a lost attempt)
+    -- (a restore makes attempts of its own, 1000 higher; the fake provider has none; a late answer may speak of a lost attempt)
     SELECT e.scope, e.intent_id, 'outcome', format('event %s (%s) is about attempt %s, which never went out', e.event_id, e.kind, e.attempt)
     FROM extaction.events e
     JOIN extaction.intents i ON i.scope = e.scope AND i.intent_id = e.intent_id AND i.action <> 'create_fake_task'
@@ -464,7 +464,8 @@ CREATE VIEW extaction.disagreements WITH (security_barrier) AS
       AND coalesce(e.attempt, (e.kind = 'happened')::int) % 1000 <> 0
       AND NOT EXISTS (SELECT FROM extaction.events s
                       WHERE s.scope = e.scope AND s.intent_id = e.intent_id AND s.attempt = e.attempt
-                        AND (s.kind = 'sending' OR s.detail #>> '{evidence,code}' = 'restored'))
+                        AND (s.kind = 'sending' OR s.detail #>> '{evidence,code}' = 'restored'
+                             OR (s.kind = 'late_evidence' AND s.event_id < e.event_id)))
     UNION ALL
     SELECT scope, NULL, 'access', format('%s as %s: %s by access_changes, %s in scope_members', member_name, capability,
            coalesce(c.kind, 'unknown'), CASE WHEN m.member IS NULL THEN 'missing' ELSE 'there' END)

@@ -92,8 +92,11 @@ CREATE VIEW extaction.folded_waiting WITH (security_barrier) AS
       AND NOT EXISTS (SELECT FROM extaction.events c      -- a conflict is an answer to that very request
                       WHERE c.scope = b.scope AND c.intent_id = b.intent_id AND c.event_id > b.event_id
                         AND c.kind = 'conflict' AND c.request_digest = b.request_digest)
-      -- only a fake task can be bound and have something that waits
-      AND (i.intent_id IS NULL OR (i.action = 'create_fake_task' AND b.event_id > i.event_id AND b.detail ? 'requester'))
+      -- under the name of a bound intent only a fake task waits, one that was stopped after it had happened
+      AND (i.intent_id IS NULL
+           OR (i.action = 'create_fake_task' AND b.detail ? 'requester'
+               AND EXISTS (SELECT FROM extaction.events h
+                           WHERE h.scope = b.scope AND h.intent_id = b.intent_id AND h.kind = 'happened' AND h.event_id < b.event_id)))
     UNION ALL
     SELECT b.scope, 'batch', b.batch_id, b.request_digest, b.detail ->> 'gate', b.detail ->> 'needs',
            coalesce(b.detail ->> 'requester', b.role), b.recorded_at, b.role, b."session_user", b.actor, b.due_at, NULL
@@ -127,8 +130,9 @@ CREATE VIEW extaction.worklist_disagreements WITH (security_barrier) AS
       AND (f.request_digest, f.requester) IS DISTINCT FROM (w.request_digest, w.requester);
 COMMENT ON VIEW extaction.worklist_disagreements IS 'Where the worklists and the fold of the facts differ; part of verify().';
 
+-- (to compile what these two run takes longer than to run it: no JIT)
 CREATE FUNCTION extaction.rebuild_worklist() RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 DECLARE
     differed bigint;
@@ -157,7 +161,7 @@ COMMENT ON FUNCTION extaction.rebuild_worklist() IS
 'Makes worklist and waiting anew from the facts; answers how many rows differed. Running tickets are lost: their workers can still record outcomes. For the owner of the extension.';
 
 CREATE FUNCTION extaction.verify(OUT scope text, OUT intent_id text, OUT what text, OUT detail text) RETURNS SETOF record
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
     SELECT scope, intent_id, what, detail FROM extaction.disagreements
     UNION ALL

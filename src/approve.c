@@ -233,14 +233,16 @@ lock_and_look(Approving *approving)
 	if (!request_load(&kept, &candidate, &approving->requester, &approving->order,
 					  request->scope, request->digest))
 		approving->order = NO_ORDER;
-	approving_look(approving);
-	if (approving->facts.bound && approving->facts.waits)
-	{
-		ledger_stop_waiting_bound(request, &approving->facts);
-		approving_look(approving);
-	}
 	if (!request->whole_batch)
-		(void) intent_lock(&approving->intent, request->scope, request->intent_id);
+	{
+		Intent	   *intent = &approving->intent;
+
+		(void) intent_lock(intent, request->scope, request->intent_id);
+		/* it began to wait at the very moment of the binding: see ledger_stop_waiting_bound() */
+		if (intent->bound && intent->waits && !may_wait_bound(intent))
+			(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
+	}
+	approving_look(approving);
 }
 
 /*

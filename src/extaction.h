@@ -242,7 +242,6 @@ typedef struct Facts
 	/* the intent, if it is bound */
 	bool		bound;
 	uint8		bound_digest[DIGEST_LENGTH];
-	text	   *bound_action;	/* NULL: a batch */
 	pg_uuid_t	idempotency_key;
 	text	   *requester;		/* who asked for what is bound or waits */
 	/* what waits under its name, if anything does */
@@ -622,6 +621,7 @@ extern bool request_load(Request *request, CandidateRef *candidate,
 						 Identity *requester, Order *order, text *scope,
 						 const uint8 *digest);
 extern const char *intent_state(const Intent *intent, TimestampTz now);
+extern bool intent_happened(const Intent *intent);
 extern void intent_receipt(Receipt *receipt, const Intent *intent,
 						   const char *status);
 
@@ -702,8 +702,8 @@ extern void ledger_supersede(const Request *request, const uint8 *replaced,
 							 const Identity *identity);
 extern bool ledger_stop_waiting(const text *scope, const char *kind,
 								const text *id, const uint8 *digest);
-extern bool may_wait_bound(const Facts *facts);
-extern void ledger_stop_waiting_bound(const Request *request, const Facts *facts);
+extern bool may_wait_bound(const Intent *intent);
+extern bool ledger_stop_waiting_bound(Intent *intent, const Request *asked, bool same);
 extern void ledger_put_work(const Intent *intent);
 extern void ledger_hand_out(const DueItem *items, int count, TimestampTz now);
 extern void ledger_close_work(const Intent *intent);

@@ -173,7 +173,7 @@ read_bound(Facts *facts, const Request *request)
 {
 	static KeptRows batches = ROWS_OF("batches", "batches_pkey", "request_digest");
 	static KeptRows intents = ROWS_OF("intents", "intents_pkey",
-									  "request_digest", "requester", "idempotency_key", "action");
+									  "request_digest", "requester", "idempotency_key");
 	QueryArgs	keys = {0};
 	GotRow		row;
 
@@ -187,7 +187,6 @@ read_bound(Facts *facts, const Request *request)
 		{
 			facts->requester = row_text(&row, 2);
 			row_uuid(&row, 3, &facts->idempotency_key);
-			facts->bound_action = row_text(&row, 4);
 		}
 	}
 }

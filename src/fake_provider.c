@@ -29,6 +29,7 @@ typedef struct Trip
 	TaskRequest task;
 	Identity	identity;
 	Facts		facts;
+	Intent		intent;			/* as it is bound, if it is */
 	Verdict		verdict;
 	text	   *approval_id;	/* as the caller named it */
 	Receipt		receipt;
@@ -39,7 +40,6 @@ static void refuse(Trip *trip);
 static void create(Trip *trip);
 static void answer_bound(Trip *trip);
 static text *next_task_id(void);
-static text *first_task_id(const Request *request);
 static void provider_receive(const Request *request, const TaskRequest *task,
 							 const pg_uuid_t *key, const char *answer,
 							 const text *task_id);
@@ -101,6 +101,18 @@ cross(Trip *trip)
 		return;
 	}
 	identity_settle(&trip->identity, trip->facts.vouching);
+	if (trip->facts.bound)
+	{
+		Order		order = NO_ORDER;
+
+		(void) intent_load(&trip->intent, trip->request.scope, trip->request.intent_id, false);
+		if (!may_wait_bound(&trip->intent))
+		{
+			/* submit() has bound it, and a worker carries it out: it is not ours to execute */
+			submit_request(&trip->request, &trip->identity, trip->approval_id, &order, receipt);
+			return;
+		}
+	}
 	trip->verdict = gate_check(&trip->facts, &trip->request, &trip->identity,
 							   trip->approval_id);
 
@@ -133,20 +145,14 @@ refuse(Trip *trip)
 	receipt->gate = gate_name(gate);
 	receipt->needs = gate_needs(gate);
 	receipt->next_step = gate_next_step(gate);
-	receipt->state = "awaiting_approval";
-	if (trip->facts.bound)
-	{
-		Intent		intent;
-
-		(void) intent_load(&intent, trip->request.scope, trip->request.intent_id, false);
-		receipt->state = intent_state(&intent, GetCurrentTimestamp());
-	}
+	receipt->state = trip->facts.bound ? "happened" : gate == GATE_REJECTED ? NULL : "awaiting_approval";
 	receipt->detail = detail_words("gate", receipt->gate, "needs", receipt->needs,
 								   "requester", text_to_cstring(trip->identity.name), NULL);
-	ledger_keep_request(&trip->request, &trip->identity);
 	ledger_append(receipt, "blocked", &trip->request, &trip->identity);
-	if (!trip->facts.bound || may_wait_bound(&trip->facts))
-		ledger_wait(&trip->request, gate, &trip->identity, &order);
+	if (gate == GATE_REJECTED)
+		return;
+	ledger_keep_request(&trip->request, &trip->identity);
+	ledger_wait(&trip->request, gate, &trip->identity, &order);
 }
 
 /*
@@ -194,25 +200,6 @@ next_task_id(void)
 }
 
 /*
- * What the first call of the intent was answered.
- */
-static text *
-first_task_id(const Request *request)
-{
-	static KeptQuery query = {
-		"SELECT e.detail ->> 'provider_ref' FROM extaction.events e"
-		" WHERE e.scope = $1 AND e.intent_id = $2 AND e.kind = 'happened'"
-		" ORDER BY e.event_id LIMIT 1",
-		false, 2, {TEXTOID, TEXTOID}, NULL
-	};
-	QueryArgs	args = {0};
-
-	arg_text(&args, request->scope);
-	arg_text(&args, request->intent_id);
-	return query_run_now(&query, &args) == 1 ? got_text(0, 1) : NULL;
-}
-
-/*
  * The intent is bound.  The same content is a replay, other content is a
  * conflict, whose caller learns nothing of the first.
  */
@@ -221,7 +208,9 @@ answer_bound(Trip *trip)
 {
 	Receipt    *receipt = &trip->receipt;
 	const Facts *facts = &trip->facts;
+	Intent	   *intent = &trip->intent;
 	bool		same = memcmp(facts->bound_digest, trip->request.digest, DIGEST_LENGTH) == 0;
+	bool		tell = !same || extaction_log_replays;
 
 	receipt->status = same ? "replayed" : "conflict";
 	receipt->state = "happened";
@@ -230,19 +219,15 @@ answer_bound(Trip *trip)
 	provider_receive(&trip->request, &trip->task, &facts->idempotency_key, receipt->status, NULL);
 	if (same)
 	{
-		receipt->attempt = 1;
+		receipt->attempt = intent->outcome_attempt;
 		receipt->idempotency_key = &facts->idempotency_key;
-		receipt->provider_ref = first_task_id(&trip->request);
+		receipt->provider_ref = intent->provider_ref;
 		receipt->detail = detail_evidence(NULL, receipt->provider_ref, NULL, NULL);
 	}
 	else
 		receipt->needs = "another intent_id: this one is bound to another content for ever";
-	if (!same || extaction_log_replays || facts->waits)
+	if (ledger_stop_waiting_bound(intent, &trip->request, same) || tell)
 		ledger_append(receipt, receipt->status, &trip->request, &trip->identity);
-	/* a conflict is an answer too, but to nothing else that waits */
-	if (facts->waits)
-		(void) ledger_stop_waiting(trip->request.scope, "intent", trip->request.intent_id,
-								   same ? NULL : trip->request.digest);
 }
 
 /*

@@ -215,14 +215,24 @@ static int64
 forget_answered(const Identity *identity)
 {
 	static KeptQuery query = {
-		"DELETE FROM extaction.waiting w USING extaction.intents i"
-		" WHERE w.kind = 'intent' AND i.scope = w.scope AND i.intent_id = w.id"
-		"   AND i.action <> '" FAKE_TASK_ACTION "' AND " WORKS_IN_SQL("w.scope", "$1"),
-		false, 1, {OIDOID}, NULL
+		"DELETE FROM extaction.waiting w USING ("
+		" SELECT w.scope, w.id FROM extaction.waiting w"
+		" JOIN extaction.intents i ON i.scope = w.scope AND i.intent_id = w.id"
+		" WHERE w.kind = 'intent' AND " WORKS_IN_SQL("w.scope", "$1")
+		/* but a fake task that was stopped after it had happened */
+		"   AND NOT (i.action = '" FAKE_TASK_ACTION "'"
+		"            AND EXISTS (SELECT FROM extaction.events h"
+		"                        JOIN extaction.events b ON b.scope = h.scope AND b.intent_id = h.intent_id"
+		"                         AND b.event_id > h.event_id AND b.kind = 'blocked'"
+		"                        WHERE h.scope = w.scope AND h.intent_id = w.id AND h.kind = 'happened'))"
+		" ORDER BY w.scope, w.id LIMIT $2 FOR UPDATE OF w SKIP LOCKED) answered"
+		" WHERE w.scope = answered.scope AND w.kind = 'intent' AND w.id = answered.id",
+		false, 2, {OIDOID, INT8OID}, NULL
 	};
 	QueryArgs	args = {0};
 
 	arg_oid(&args, identity->role);
+	arg_int8(&args, MEND_SIZE);
 	return (int64) query_run(&query, &args);
 }
 

@@ -330,6 +330,15 @@ intent_state(const Intent *intent, TimestampTz now)
 }
 
 /*
+ * That is for ever, whatever else is recorded of it later.
+ */
+bool
+intent_happened(const Intent *intent)
+{
+	return intent->outcome != NULL && strcmp(intent->outcome, "happened") == 0;
+}
+
+/*
  * What was cancelled never went out, so it did not happen.
  */
 static const char *

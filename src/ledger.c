@@ -422,24 +422,30 @@ ledger_stop_waiting(const text *scope, const char *kind, const text *id,
 
 /*
  * May something wait under the name of an intent that is bound?  Only a fake
- * task passes the gates each time that it is asked for.
+ * task that has happened crosses the gates each time that it is asked for.
  */
 bool
-may_wait_bound(const Facts *facts)
+may_wait_bound(const Intent *intent)
 {
-	return facts->bound_action != NULL && text_is(facts->bound_action, FAKE_TASK_ACTION);
+	return text_is(intent->request.action, FAKE_TASK_ACTION) && intent_happened(intent);
 }
 
 /*
- * Whoever binds an intent takes off the list what he sees there; but a
- * request that began to wait at the same moment he does not see, nor is he
- * seen.  Such a request is answered already.
+ * Whoever is told what became of a bound intent is answered, and so is what
+ * waits under its name: by a replay all of it, by a conflict that very
+ * request.  Where nothing may wait it is one that began to wait at the very
+ * moment of the binding, seen by neither side.  True if anything was taken off
+ * the list; the caller then appends what he answers.
  */
-void
-ledger_stop_waiting_bound(const Request *request, const Facts *facts)
+bool
+ledger_stop_waiting_bound(Intent *intent, const Request *asked, bool same)
 {
-	if (!may_wait_bound(facts))
-		(void) ledger_stop_waiting(request->scope, "intent", request->intent_id, NULL);
+	if (!intent->waits ||
+		!ledger_stop_waiting(asked->scope, "intent", asked->intent_id,
+							 same || !may_wait_bound(intent) ? NULL : asked->digest))
+		return false;
+	intent->waits = false;
+	return true;
 }
 
 /*

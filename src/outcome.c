@@ -67,7 +67,6 @@ static bool can_be_looked_up(const Report *report);
 static void append(Report *report, const char *kind);
 static void finish(Report *report, const char *status);
 static void answer(Report *report, const char *status);
-static bool has_happened(const Intent *intent);
 static const char *evidence_code(const Jsonb *evidence);
 static void load_intent(Report *report, text *scope, text *intent_id);
 static const char *word_argument(FunctionCallInfo fcinfo, int arg, const char *what,
@@ -355,7 +354,7 @@ stop_everything(Report *report)
 	Intent	   *intent = &report->intent;
 	Work	   *work = &intent->work;
 
-	if (has_happened(intent))
+	if (intent_happened(intent))
 		return;
 	work->late_found = true;
 	if (!intent->open)
@@ -643,12 +642,6 @@ answer(Report *report, const char *status)
 		ledger_unlock_subject(intent->request.scope, "intent", intent->request.intent_id);
 }
 
-static bool
-has_happened(const Intent *intent)
-{
-	return intent->outcome != NULL && strcmp(intent->outcome, "happened") == 0;
-}
-
 /*
  * The reserved member "code" of the evidence: a word or a number.
  */
@@ -676,7 +669,7 @@ static void
 load_intent(Report *report, text *scope, text *intent_id)
 {
 	(void) intent_lock(&report->intent, scope, intent_id);
-	if (report->intent.bound && !report->intent.open && !has_happened(&report->intent))
+	if (report->intent.bound && !report->intent.open && !intent_happened(&report->intent))
 	{
 		/* no row to hold: what is off the list is held by the subject's lock */
 		ledger_lock_subject(scope, "intent", intent_id, true);

@@ -216,11 +216,12 @@ answer_bound(Submission *submission)
 	Request    *request = submission->request;
 	Receipt    *receipt = submission->receipt;
 	bool		same = memcmp(submission->facts.bound_digest, request->digest, DIGEST_LENGTH) == 0;
+	bool		tell = !same || extaction_log_replays;
 	Intent		intent;
 
-	if (submission->facts.waits && !XactReadOnly)
-		ledger_stop_waiting_bound(request, &submission->facts);
 	intent_load(&intent, request->scope, request->intent_id, false);
+	if (!XactReadOnly)
+		tell = ledger_stop_waiting_bound(&intent, request, same) || tell;
 	intent_receipt(receipt, &intent, same ? "replayed" : "conflict");
 	receipt->request_digest = request->digest;
 	if (!same)
@@ -233,7 +234,7 @@ answer_bound(Submission *submission)
 		receipt->next_step = "human";
 		receipt->needs = conflict_needs(&intent, request);
 	}
-	if ((!same || extaction_log_replays) && !XactReadOnly)
+	if (tell && !XactReadOnly)
 	{
 		int64		attempt = receipt->attempt;
 
