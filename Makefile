@@ -217,7 +217,7 @@ test-majors:
 SECONDS = $(if $(ROUNDS),,600)
 soak:
 	@dev/install-packages
-	@dev/with-server env EXTACTION_SECONDS=$(SECONDS) EXTACTION_ROUNDS=$(ROUNDS) EXTACTION_SEED=$(SEED) \
+	@dev/with-server env EXTACTION_SECONDS=$(SECONDS) EXTACTION_ROUNDS=$(ROUNDS) EXTACTION_SEED=$(or $(SEED),0) \
 		$(MAKE) -s installcheck REGRESS= ISOLATION= PROVE_TESTS=test/t/302_random_kills.pl PROVE_FLAGS=--verbose
 
 demo:

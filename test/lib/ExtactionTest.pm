@@ -9,7 +9,17 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(new_server make_shop submit counts disagreements peak_memory);
+our @EXPORT = qw(new_server make_shop submit counts disagreements peak_memory seed);
+
+# What random choices begin with: EXTACTION_SEED, else always the same, so that what fails in one run of "make test" fails in the next.  0 stands for
+# any; what runs for hours begins with that.
+sub seed
+{
+	my $seed = $ENV{EXTACTION_SEED};
+
+	$seed = 1 if !defined $seed || $seed eq '';
+	return $seed || 1 + int rand 1_000_000;
+}
 
 # A started server.  Parameters as those of PostgreSQL::Test::Cluster's init.
 sub new_server

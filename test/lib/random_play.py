@@ -404,7 +404,7 @@ def main():
                 r.compare_all()
         except Difference as difference:
             print('\n'.join(r.log))
-            print(f'round {number} of SEED={seed}: {difference}')
+            print(f'round {number} of EXTACTION_SEED={seed}: {difference}')
             return 1
         number += 1
     print(f'{number - first} rounds, {sum(player.counts.values())} verbs')

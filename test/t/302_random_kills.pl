@@ -7,6 +7,7 @@ use warnings FATAL => 'all';
 
 use lib 'test/lib';
 use Campaign;
+use ExtactionTest qw(seed);
 use Kill;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -16,7 +17,7 @@ use Time::HiRes qw(sleep time);
 
 my $seconds = $ENV{EXTACTION_SECONDS} || ($ENV{EXTACTION_ROUNDS} ? 0 : 15);
 my $rounds = $ENV{EXTACTION_ROUNDS} || 1_000_000;
-my $seed = $ENV{EXTACTION_SEED} || int rand 1_000_000;
+my $seed = seed();
 my $soak = $ENV{EXTACTION_ROUNDS} || $ENV{EXTACTION_SECONDS};
 my $per_ledger = $soak ? 40 : 8;	# then a new one, or verify() would take all the time
 my $workers = 4;

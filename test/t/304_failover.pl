@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 
 use lib 'test/lib';
 use Campaign;
+use ExtactionTest qw(seed);
 use Kill;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -13,7 +14,7 @@ use Provider;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $seed = $ENV{EXTACTION_SEED} || int rand 1_000_000;
+my $seed = seed();
 note "seed $seed";
 srand $seed;
 my $provider = Provider->new;

@@ -2,11 +2,13 @@
 # state, next step, attempt and due time is the same, and at the end of each round the facts alone say the same as the worklist.
 #
 # The server's clock is libfaketime's, and stands still until the player moves it: so days pass in no time, and a round can be played again.
-# A difference names its seed and round: SEED=... ROUND=... plays that round alone; PLAY_SECONDS=... or ROUNDS=... plays longer than usual.
+# A difference names its seed and round: EXTACTION_SEED=... ROUND=... plays that round alone; PLAY_SECONDS=... or ROUNDS=... plays longer than usual.
 use strict;
 use warnings FATAL => 'all';
 
 use FindBin;
+use lib "$FindBin::RealBin/../lib";
+use ExtactionTest;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -19,7 +21,7 @@ plan skip_all => 'libfaketime is not installed' if !defined $library;
 plan skip_all => 'psycopg2 is not installed' if system("$python -c 'import psycopg2' 2>/dev/null") != 0;
 
 my $clock = "$PostgreSQL::Test::Utils::tmp_check/clock";
-my $seed = $ENV{SEED} // int(rand(1e9));
+my $seed = seed();
 my $rounds = $ENV{ROUNDS} // (defined $ENV{ROUND} ? 1 : 0);
 my $node = PostgreSQL::Test::Cluster->new('random');
 
@@ -41,7 +43,7 @@ my $fine = IPC::Run::run(
 
 note($said) if $fine;
 diag($said) if !$fine;
-ok($fine, "the extension does what the model does (SEED=$seed)");
+ok($fine, "the extension does what the model does (EXTACTION_SEED=$seed)");
 is($node->safe_psql('postgres', 'SELECT * FROM extaction.verify()'), '', 'verify has nothing against it');
 
 $node->stop;

@@ -48,7 +48,7 @@ SKIP:
 	cmp_ok(scalar(() = $texts =~ /\n/g), '>', 10, 'there are documents');
 	is(node_says('jcs.mjs', $texts . "\n"), '', 'they have the canonical texts that JavaScript gives them');
 
-	my $seed = $ENV{EXTACTION_FUZZ_SEED} || int(rand(1e9));
+	my $seed = seed();
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/numbers";
 
 	append_to_file($file, node_says('numbers.mjs', '', $ENV{EXTACTION_FUZZ_NUMBERS} || 20_000, $seed));

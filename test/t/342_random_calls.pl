@@ -12,6 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seconds = $ENV{EXTACTION_FUZZ_SECONDS} || 20;
+my $seed = seed();
 my $python = -x '/usr/bin/python3' ? '/usr/bin/python3' : 'python3';
 my $program = "$FindBin::RealBin/../fuzz/random_calls.py";
 
@@ -31,7 +32,7 @@ foreach my $encoding (sort keys %share)
 
 	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => $database);
-	my $ok = IPC::Run::run([ $python, $program, '--seconds', $seconds * $share{$encoding}, '--log', $node->logfile ], '>', \my $output, '2>&1');
+	my $ok = IPC::Run::run([ $python, $program, '--seconds', $seconds * $share{$encoding}, '--seed', $seed, '--log', $node->logfile ], '>', \my $output, '2>&1');
 
 	ok($ok, "$encoding: no call did harm") or diag($output);
 	note($output);
