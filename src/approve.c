@@ -253,7 +253,7 @@ approving_look(Approving *approving)
 {
 	facts_load(&approving->facts, &approving->request,
 			   text_to_cstring(approving->request.action),
-			   approving->requester.name ? &approving->requester : &approving->approver, NULL, false);
+			   approving->requester.name ? &approving->requester : &approving->approver, NULL, NULL);
 }
 
 /*

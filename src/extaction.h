@@ -247,7 +247,7 @@ typedef struct Facts
 	/* what waits under its name, if anything does */
 	bool		waits;
 	uint8		waiting_digest[DIGEST_LENGTH];
-	text	   *waiting_gate;
+	const char *waiting_gate;
 	/* the ledger, and the contract in force */
 	pg_uuid_t	ledger_id;
 	TimestampTz window_until;	/* of the last adopt('restored') */
@@ -602,13 +602,14 @@ extern const Catalogue *catalogue_get(const char *action);
 extern bool destination_matches(const text *destination, const text *pattern);
 extern void facts_load(Facts *facts, const Request *request,
 					   const char *catalogue_action, const Identity *identity,
-					   const text *approval_id, bool unless_bound);
+					   const text *approval_id, Intent *intent);
 extern BatchFacts no_batch_facts(void);
 extern Verdict intent_gates_next(const Intent *intent, Facts *facts, BatchFacts *kept);
 extern bool approval_is_tried(const Facts *facts, const Approval *approval,
 							  const text *approval_id);
 
 /* intent.c: what the ledger knows about an intent */
+extern void intent_read(Intent *intent, text *scope, text *intent_id);
 extern bool intent_load(Intent *intent, text *scope, text *intent_id,
 						bool reads);
 extern Intent *intents_load(const DueItem *items, int count);
@@ -741,6 +742,7 @@ typedef struct Submission
 	text	   *approval_id;	/* as the caller named it */
 	const Order *order;
 	Facts		facts;
+	Intent		intent;			/* as it was in the same look */
 	Verdict		verdict;
 	Receipt    *receipt;
 } Submission;

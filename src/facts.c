@@ -20,6 +20,7 @@
 
 static void copy_catalogue(Facts *facts, const Catalogue *catalogue);
 static int	compare_approvals(const void *a, const void *b);
+static void read_intent(Facts *facts, const Request *request, Intent *intent);
 static void read_bound(Facts *facts, const Request *request);
 static void read_waiting(Facts *facts, const Request *request);
 static void read_rejected(Facts *facts, const Request *request);
@@ -33,12 +34,14 @@ static void check_own_snapshot(const Request *request);
 
 /*
  * Loads the facts.  "catalogue_action" is the action whose row the gates ask,
- * approval_id the only approval that will be tried, or NULL.  With
- * "unless_bound", what only gates ask of a request is not read if it is bound.
+ * approval_id the only approval that will be tried, or NULL.  With "intent",
+ * all that the ledger knows of the intent is read into it in the same look;
+ * then what only gates ask of a request is not read if it is bound, nor who
+ * asked for it.
  */
 void
 facts_load(Facts *facts, const Request *request, const char *catalogue_action,
-		   const Identity *identity, const text *approval_id, bool unless_bound)
+		   const Identity *identity, const text *approval_id, Intent *intent)
 {
 	const Catalogue *catalogue = catalogue_get(catalogue_action);
 	int64		epoch = catalogue->epoch;
@@ -49,9 +52,14 @@ facts_load(Facts *facts, const Request *request, const char *catalogue_action,
 	facts->approvals = palloc(0);
 	rows_look(VIEW_NOW);
 	facts->may_submit = access_judge(identity, request->scope, "submitter,owner", &facts->vouching);
-	read_bound(facts, request);
-	read_waiting(facts, request);
-	if (!(unless_bound && facts->bound))
+	if (intent != NULL)
+		read_intent(facts, request, intent);
+	else
+	{
+		read_bound(facts, request);
+		read_waiting(facts, request);
+	}
+	if (intent == NULL || !facts->bound)
 	{
 		read_rejected(facts, request);
 		if (request->candidate != NULL && !request->whole_batch)
@@ -169,6 +177,22 @@ compare_approvals(const void *a, const void *b)
 }
 
 static void
+read_intent(Facts *facts, const Request *request, Intent *intent)
+{
+	intent_read(intent, request->scope, request->intent_id);
+	facts->bound = intent->bound;
+	facts->waits = intent->waits;
+	facts->waiting_gate = intent->waiting_gate;
+	if (intent->bound)
+	{
+		memcpy(facts->bound_digest, intent->request.digest, DIGEST_LENGTH);
+		facts->idempotency_key = intent->idempotency_key;
+	}
+	if (intent->waits)
+		memcpy(facts->waiting_digest, intent->waiting_digest, DIGEST_LENGTH);
+}
+
+static void
 read_bound(Facts *facts, const Request *request)
 {
 	static KeptRows batches = ROWS_OF("batches", "batches_pkey", "request_digest");
@@ -206,7 +230,7 @@ read_waiting(Facts *facts, const Request *request)
 	if (facts->waits)
 	{
 		row_digest(&row, 1, facts->waiting_digest);
-		facts->waiting_gate = row_text(&row, 2);
+		facts->waiting_gate = row_word(&row, 2);
 		if (!facts->bound || request->whole_batch)
 			facts->requester = row_text(&row, 3);
 	}

@@ -92,7 +92,7 @@ cross(Trip *trip)
 		return;
 	}
 	facts_load(&trip->facts, &trip->request, FAKE_TASK_ACTION,
-			   &trip->identity, trip->approval_id, false);
+			   &trip->identity, trip->approval_id, NULL);
 	if (!trip->facts.may_submit)
 	{
 		access_forget(&trip->identity, trip->request.scope);

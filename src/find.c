@@ -136,6 +136,6 @@ gate_facts(Facts *facts, Request *request, Identity *requester, const Intent *in
 	else if (!request_load(request, candidate, requester, &order,
 						   intent->request.scope, intent->waiting_digest))
 		return false;
-	facts_load(facts, request, text_to_cstring(request->action), requester, NULL, false);
+	facts_load(facts, request, text_to_cstring(request->action), requester, NULL, NULL);
 	return true;
 }

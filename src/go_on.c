@@ -312,7 +312,7 @@ mend_waiting(text *scope, text *kind, text *id, const Identity *identity)
 	if (!load_waiting(&request, &candidate, &requester, &order, scope, kind, id) ||
 		is_task_request(request.payload))
 		return false;
-	facts_load(&facts, &request, text_to_cstring(request.action), &requester, NULL, false);
+	facts_load(&facts, &request, text_to_cstring(request.action), &requester, NULL, NULL);
 	if (facts.bound)
 		return false;
 	(void) go_on_waiting(&request, &facts, &requester, &order);

@@ -18,7 +18,6 @@
 #include "rows.h"
 #include "utils/builtins.h"
 
-static void read_intent(Intent *intent, text *scope, text *intent_id);
 static void arg_intent(QueryArgs *args, const Intent *intent);
 static void read_binding(Intent *intent);
 static void read_candidate(Intent *intent, text *candidate_id, int64 revision);
@@ -41,7 +40,7 @@ intent_load(Intent *intent, text *scope, text *intent_id, bool reads)
 	RowsView	view = reads ? VIEW_CALLER : VIEW_TRANSACTION;
 
 	rows_look(view);
-	read_intent(intent, scope, intent_id);
+	intent_read(intent, scope, intent_id);
 	rows_look_end(view);
 	return intent->bound || intent->waits;
 }
@@ -57,13 +56,16 @@ intents_load(const DueItem *items, int count)
 
 	rows_look(VIEW_TRANSACTION);
 	for (i = 0; i < count; i++)
-		read_intent(&intents[i], items[i].scope, items[i].intent_id);
+		intent_read(&intents[i], items[i].scope, items[i].intent_id);
 	rows_look_end(VIEW_TRANSACTION);
 	return intents;
 }
 
-static void
-read_intent(Intent *intent, text *scope, text *intent_id)
+/*
+ * The same, in a look that the caller has begun (see rows.h).
+ */
+void
+intent_read(Intent *intent, text *scope, text *intent_id)
 {
 	memset(intent, 0, sizeof(Intent));
 	intent->work = no_work();

@@ -175,7 +175,7 @@ Verdict
 intent_gates(const Intent *intent, Facts *facts)
 {
 	facts_load(facts, &intent->request, text_to_cstring(intent->request.action),
-			   &intent->requester, NULL, false);
+			   &intent->requester, NULL, NULL);
 	return gate_check(facts, &intent->request, &intent->requester, NULL);
 }
 

@@ -199,7 +199,8 @@ submission_look(Submission *submission)
 	Request    *request = submission->request;
 
 	facts_load(&submission->facts, request, text_to_cstring(request->action),
-			   submission->identity, submission->approval_id, true);
+			   submission->identity, submission->approval_id,
+			   request->whole_batch ? NULL : &submission->intent);
 	if (submission->facts.may_submit)
 		identity_settle(submission->identity, submission->facts.vouching);
 	submission->verdict = gate_check(&submission->facts, request, submission->identity,
@@ -217,12 +218,13 @@ answer_bound(Submission *submission)
 	Receipt    *receipt = submission->receipt;
 	bool		same = memcmp(submission->facts.bound_digest, request->digest, DIGEST_LENGTH) == 0;
 	bool		tell = !same || extaction_log_replays;
-	Intent		intent;
+	Intent	   *intent = &submission->intent;
 
-	intent_load(&intent, request->scope, request->intent_id, false);
+	if (IsolationUsesXactSnapshot())	/* what its caller sees is of an older moment */
+		intent_load(intent, request->scope, request->intent_id, false);
 	if (!XactReadOnly)
-		tell = ledger_stop_waiting_bound(&intent, request, same) || tell;
-	intent_receipt(receipt, &intent, same ? "replayed" : "conflict");
+		tell = ledger_stop_waiting_bound(intent, request, same) || tell;
+	intent_receipt(receipt, intent, same ? "replayed" : "conflict");
 	receipt->request_digest = request->digest;
 	if (!same)
 	{
@@ -232,7 +234,7 @@ answer_bound(Submission *submission)
 		receipt->batch_id = NULL;
 		receipt->gate = NULL;
 		receipt->next_step = "human";
-		receipt->needs = conflict_needs(&intent, request);
+		receipt->needs = conflict_needs(intent, request);
 	}
 	if (tell && !XactReadOnly)
 	{
@@ -372,7 +374,7 @@ submission_wait(Submission *submission)
 	receipt->recorded_at = GetCurrentTimestamp();
 	receipt->approval_id = submission->verdict.approval
 		? submission->verdict.approval->approval_id : submission->approval_id;
-	if (same && !undoes && text_is(facts->waiting_gate, receipt->gate))
+	if (same && !undoes && strcmp(facts->waiting_gate, receipt->gate) == 0)
 		return;
 
 	if (facts->waits && !same && gate != GATE_REJECTED)

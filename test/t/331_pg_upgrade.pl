@@ -37,17 +37,55 @@ sub install
 	return $bindir =~ s{/bin\n\z}{}r;
 }
 
-sub upgrade_from
+# PostgreSQL 18 began to switch checksums on by default, and both have to be alike.
+sub init_both
 {
-	my ($from) = @_;
-	my $old = PostgreSQL::Test::Cluster->new("old_$from", $from == $major ? () : (install_path => install($from)));
-	my $new = PostgreSQL::Test::Cluster->new("new_$from");
-	my $name = "$from to $major";
+	my ($old, $new, $from) = @_;
 
-	# PostgreSQL 18 began to switch checksums on by default, and both have to be alike
 	$old->init;
 	$new->init($from < 18 && $major >= 18 ? (extra => ['--no-data-checksums']) : ());
 	$_->append_conf('postgresql.conf', "autovacuum = off\n") foreach $old, $new;
+	return;
+}
+
+sub pg_upgrade
+{
+	my ($old, $new) = @_;
+
+	return ('pg_upgrade', '--no-sync', '-s', $new->host, '-d', $old->data_dir, '-D', $new->data_dir, '-p', $old->port, '-P', $new->port,
+		'-b', $old->config_data('--bindir'), '-B', $new->config_data('--bindir'));
+}
+
+# Does a table survive that has nothing to do with us?  Between some of Debian's builds none does: the older server (seen in its 17.12) gives
+# every column the option pg_attver, which pg_dump writes down and the newer server does not know.
+sub can_upgrade
+{
+	my ($from, $install_path) = @_;
+	my $old = PostgreSQL::Test::Cluster->new("plain_old_$from", install_path => $install_path);
+	my $new = PostgreSQL::Test::Cluster->new("plain_new_$from");
+
+	init_both($old, $new, $from);
+	$old->start;
+	$old->safe_psql('postgres', 'CREATE TABLE plain (n int)');
+	$old->stop;
+	return IPC::Run::run([ pg_upgrade($old, $new) ], '>', \my $said, '2>&1');
+}
+
+sub upgrade_from
+{
+	my ($from) = @_;
+	my $install_path = $from == $major ? undef : install($from);
+
+	if (defined $install_path && !can_upgrade($from, $install_path))
+	{
+		diag "$from to $major: left out, for pg_upgrade of these builds loses even a plain table";
+		return;
+	}
+	my $old = PostgreSQL::Test::Cluster->new("old_$from", defined $install_path ? (install_path => $install_path) : ());
+	my $new = PostgreSQL::Test::Cluster->new("new_$from");
+	my $name = "$from to $major";
+
+	init_both($old, $new, $from);
 	$old->start;
 	$old->safe_psql('postgres', 'CREATE DATABASE books');
 	my $first = fill_every_table($old, 'books');
@@ -55,9 +93,7 @@ sub upgrade_from
 	my $schema = schema_of($old, 'books');
 	$old->stop;
 
-	my @pg_upgrade = (
-		'pg_upgrade', '--no-sync', '-s', $new->host, '-d', $old->data_dir, '-D', $new->data_dir, '-p', $old->port, '-P', $new->port,
-		'-b', $old->config_data('--bindir'), '-B', $new->config_data('--bindir'));
+	my @pg_upgrade = pg_upgrade($old, $new);
 	$new->command_ok([ @pg_upgrade, '--check' ], "$name: pg_upgrade sees nothing against it");
 	$new->command_ok(\@pg_upgrade, "$name: pg_upgrade");
 	$new->start;
