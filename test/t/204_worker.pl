@@ -138,13 +138,19 @@ is(work($port), "shop chalk attempt 1: not_happened, recorded, prepared\n", 'bus
 $node->poll_query_until('postgres', 'SELECT due_at <= clock_timestamp() FROM extaction.worklist');
 is(work($port), "shop chalk attempt 2: happened, recorded, happened\n", 'and goes out');
 
+$node->safe_psql('postgres', q{UPDATE extaction.actions SET destination_pattern = '^other/'});
+order('glue');
+is(work($port), '', 'the catalogue does not allow it');
+$node->safe_psql('postgres', 'UPDATE extaction.actions SET destination_pattern = NULL');
+is(work($port), "shop glue attempt 1: happened, recorded, happened\n", 'it does now: the sweep lets it go on');
+
 is(work($port), '', 'nothing is left to do');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM extaction.todo'), '0', 'and nobody waits');
 is(disagreements($node, 'postgres'), '', 'verify() has nothing to say');
 
 $provider->kill_kill;
 is(join(' ', sort(split(/\n/, slurp_file("$dir/placed")))),
-	'{"article":"chalk"} {"article":"ink"} {"article":"paper"} {"article":"pen"} {"article":"rubber"}',
+	'{"article":"chalk"} {"article":"glue"} {"article":"ink"} {"article":"paper"} {"article":"pen"} {"article":"rubber"}',
 	'each was placed once, from the canonical text');
 
 $node->stop;
