@@ -50,6 +50,7 @@ OBJS = \
 	src/flush.o \
 	src/receipt.o \
 	src/access.o \
+	src/members.o \
 	src/privileges.o \
 	src/propose.o \
 	src/approve.o \
@@ -116,6 +117,7 @@ ISOLATION = \
 	approve-approve \
 	create-scope \
 	grant-grant \
+	access-remembered \
 	outside-toolbox \
 	submit-submit-send \
 	submit-submit-many \

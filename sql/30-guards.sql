@@ -23,7 +23,7 @@ COMMENT ON FUNCTION extaction.record_action_change() IS 'Trigger function: appen
 CREATE FUNCTION extaction.forget_catalogue() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'extaction_forget_catalogue';
 REVOKE ALL ON FUNCTION extaction.forget_catalogue() FROM PUBLIC;
-COMMENT ON FUNCTION extaction.forget_catalogue() IS 'Trigger function: tells every session to read the catalogue and the ledger''s last entry anew.';
+COMMENT ON FUNCTION extaction.forget_catalogue() IS 'Trigger function: tells every session to read anew what it remembers of the catalogue, the members of scopes and the ledger''s last entry.';
 
 CREATE FUNCTION extaction.missing_guards(OUT on_table text, OUT guard text, OUT definition text) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -38,7 +38,8 @@ AS $$
               -- each row, for replication fires nothing else
               ('actions', 'forget', 29, 'AFTER INSERT OR UPDATE OR DELETE', 'ROW', 'forget_catalogue'),
               ('contracts', 'forget', 5, 'AFTER INSERT', 'ROW', 'forget_catalogue'),
-              ('ledger', 'forget', 5, 'AFTER INSERT', 'ROW', 'forget_catalogue'))
+              ('ledger', 'forget', 5, 'AFTER INSERT', 'ROW', 'forget_catalogue'),
+              ('scope_members', 'forget', 29, 'AFTER INSERT OR UPDATE OR DELETE', 'ROW', 'forget_catalogue'))
          g (on_table, guard, type, events, level, function)
     WHERE NOT EXISTS (SELECT FROM pg_trigger t
                       WHERE t.tgrelid = format('extaction.%I', g.on_table)::regclass::oid

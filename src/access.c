@@ -23,18 +23,13 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "rows.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
 static text *quoted_if_odd(const text *name);
-static bool ask_access(const Identity *identity, const text *scope,
-					   const char *capabilities, bool now, bool *vouching);
-static uint64 *known_submitter(const Identity *identity, const text *scope, uint64 *hash);
-static bool is_named(Oid role, const text *name);
-static bool is_among(const text *word, const char *list);
+static bool is_named(const ScopeMember *member);
 static bool scope_exists(const text *scope);
 pg_noreturn static void deny_access(const Identity *identity, const text *scope,
 						const char *capabilities);
@@ -128,61 +123,38 @@ quoted_if_odd(const text *name)
 }
 
 /*
- * Does the caller have one of the capabilities in this scope, and if so, does
- * it vouch?  A role's own grants decide over those it inherits.  "now": as
- * committed by now, and not as the caller's snapshot has it, which may be as
- * old as the transaction.
- */
-static bool
-ask_access(const Identity *identity, const text *scope,
-		   const char *capabilities, bool now, bool *vouching)
-{
-	RowsView	view = now ? VIEW_NOW : VIEW_CALLER;
-	bool		allowed;
-
-	rows_look(view);
-	allowed = access_judge(identity, scope, capabilities, vouching);
-	rows_look_end(view);
-	return allowed;
-}
-
-/*
- * The same question, of the look that has begun.
+ * Does the caller have one of the capabilities (a list with commas) in this
+ * scope, as committed by now, and if so, does it vouch?  A role's own grants
+ * decide over those it inherits.
  */
 bool
 access_judge(const Identity *identity, const text *scope, const char *capabilities, bool *vouching)
 {
-	static KeptRows members = ROWS_OF("scope_members", "scope_members_pkey",
-									  "member", "member_name", "capability", "vouches_for");
-	QueryArgs	keys = {0};
-	RowScan		scan;
-	GotRow		row;
+	const ScopeMembers *members = members_of(scope);
+	int			wanted = capability_bits(capabilities);
 	bool		allowed = false;
 	bool		own = false;
 	bool		own_vouches = false;
 	bool		all_vouch = true;
+	int			i;
 
-	arg_text(&keys, scope);
-	rows_begin(&scan, &members, &keys, false);
-	while (rows_next(&scan, &row))
+	for (i = 0; i < members->count; i++)
 	{
-		bool		vouches = !row_null(&row, 4);
+		const ScopeMember *member = &members->member[i];
 
-		if (!has_privs_of_role(identity->role, row_oid(&row, 1)) ||
-			!is_named(row_oid(&row, 1), row_text(&row, 2)))
+		if (!has_privs_of_role(identity->role, member->role) || !is_named(member))
 			continue;
-		if (row_oid(&row, 1) == identity->role)
+		if (member->role == identity->role)
 		{
 			own = true;
-			own_vouches |= vouches;
+			own_vouches |= member->vouches;
 		}
-		if (is_among(row_text(&row, 3), capabilities))
+		if (member->capability & wanted)
 		{
 			allowed = true;
-			all_vouch &= vouches;
+			all_vouch &= member->vouches;
 		}
 	}
-	rows_end(&scan);
 	*vouching = allowed && (own ? own_vouches : all_vouch);
 	return allowed;
 }
@@ -191,31 +163,11 @@ access_judge(const Identity *identity, const text *scope, const char *capabiliti
  * Does a role that was granted something still bear its name?
  */
 static bool
-is_named(Oid role, const text *name)
+is_named(const ScopeMember *member)
 {
-	char	   *present = GetUserNameFromId(role, true);
+	char	   *present = GetUserNameFromId(member->role, true);
 
-	return present != NULL && text_is(name, present);
-}
-
-/*
- * Is a word one of a list with commas?
- */
-static bool
-is_among(const text *word, const char *list)
-{
-	size_t		len = VARSIZE_ANY_EXHDR(word);
-
-	for (;;)
-	{
-		size_t		item = strcspn(list, ",");
-
-		if (item == len && memcmp(list, VARDATA_ANY(word), len) == 0)
-			return true;
-		if (list[item] == '\0')
-			return false;
-		list += item + 1;
-	}
+	return present != NULL && strcmp(present, NameStr(member->name)) == 0;
 }
 
 /*
@@ -238,52 +190,23 @@ access_allows(Identity *identity, const text *scope, const char *capabilities)
 {
 	bool		vouching;
 
-	if (!ask_access(identity, scope, psprintf("%s,owner", capabilities), true, &vouching))
+	if (!access_judge(identity, scope, psprintf("%s,owner", capabilities), &vouching))
 		return false;
 	identity_settle(identity, vouching);
 	return true;
 }
 
 /*
- * Is the caller a submitter there, as far as this session knows?  To be asked
- * before facts are loaded, which judge it again: what the ledger does for a
- * stranger must not depend on what there is in the scope.  Who was one the
- * last time passes without a statement.
+ * Is the caller a submitter there?  To be asked before facts are loaded, which
+ * judge it again: what the ledger does for a stranger must not depend on what
+ * there is in the scope.
  */
 bool
 access_expected(const Identity *identity, const text *scope)
 {
-	uint64		hash;
-	uint64	   *known = known_submitter(identity, scope, &hash);
 	bool		vouching;
 
-	if (*known != hash && ask_access(identity, scope, "submitter,owner", true, &vouching))
-		*known = hash;
-	return *known == hash;
-}
-
-/*
- * The facts say that the caller is none, or is none any more.
- */
-void
-access_forget(const Identity *identity, const text *scope)
-{
-	uint64		hash;
-
-	*known_submitter(identity, scope, &hash) = 0;
-}
-
-/*
- * Where this session remembers a submitter, and by what number.
- */
-static uint64 *
-known_submitter(const Identity *identity, const text *scope, uint64 *hash)
-{
-	static uint64 known[256];
-
-	*hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(scope),
-								VARSIZE_ANY_EXHDR(scope), identity->role) | 1;
-	return &known[*hash / 2 % lengthof(known)];
+	return access_judge(identity, scope, "submitter,owner", &vouching);
 }
 
 /*
@@ -308,7 +231,7 @@ access_require_member(const Identity *identity, const text *scope)
 {
 	bool		vouching;
 
-	if (!ask_access(identity, scope, "submitter,approver,worker,auditor,owner", false, &vouching))
+	if (!access_judge(identity, scope, "submitter,approver,worker,auditor,owner", &vouching))
 		deny_access(identity, scope, "submitter, approver, worker, auditor, owner");
 }
 
@@ -358,7 +281,7 @@ extaction_create_scope(PG_FUNCTION_ARGS)
 		lock_members();
 		add_member(scope, identity.role, "owner", NULL, &identity);
 	}
-	else if (!ask_access(&identity, scope, "owner", true, &vouching))
+	else if (!access_judge(&identity, scope, "owner", &vouching))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("scope \"%s\" cannot be created", text_to_cstring(scope)),

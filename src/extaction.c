@@ -55,6 +55,7 @@ _PG_init(void)
 	query_init();
 	rows_init();
 	catalogue_init();
+	members_init();
 	ledger_init();
 	guards_init();
 }

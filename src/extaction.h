@@ -559,7 +559,27 @@ extern void arg_number(QueryArgs *args, int64 value, bool known);
 extern void arg_contract(QueryArgs *args, bool known, int64 version,
 						 bool shipped);
 
-/* access.c: scopes, members, identity */
+/* members.c: the members of a scope, remembered */
+
+typedef struct ScopeMember
+{
+	Oid			role;
+	NameData	name;			/* that the role bore when it was granted this */
+	int			capability;		/* see capability_bits() */
+	bool		vouches;
+} ScopeMember;
+
+typedef struct ScopeMembers
+{
+	text	   *scope;
+	int			count;
+	ScopeMember member[FLEXIBLE_ARRAY_MEMBER];
+} ScopeMembers;
+
+extern void members_init(void);
+extern const ScopeMembers *members_of(const text *scope);
+
+/* access.c: scopes, identity, and who may do what */
 extern void identity_init(Identity *identity, Oid caller, text *actor);
 extern void identity_settle(Identity *identity, bool vouching);
 extern void identity_stored(Identity *identity, text *name, text *role_name,
@@ -571,7 +591,6 @@ extern bool access_allows(Identity *identity, const text *scope,
 extern void require_extension_owner(const Identity *identity);
 extern void access_require_member(const Identity *identity, const text *scope);
 extern bool access_expected(const Identity *identity, const text *scope);
-extern void access_forget(const Identity *identity, const text *scope);
 extern bool access_judge(const Identity *identity, const text *scope,
 						 const char *capabilities, bool *vouching);
 
@@ -587,6 +606,7 @@ extern bool access_judge(const Identity *identity, const text *scope,
 
 /* privileges.c: the SQL privileges behind a capability */
 extern bool capability_exists(const char *capability);
+extern int	capability_bits(const char *list);
 extern void privileges_grant(Oid role, const char *capability);
 extern void privileges_revoke(Oid role, const char *kept_capabilities);
 

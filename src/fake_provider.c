@@ -95,7 +95,6 @@ cross(Trip *trip)
 			   &trip->identity, trip->approval_id, NULL);
 	if (!trip->facts.may_submit)
 	{
-		access_forget(&trip->identity, trip->request.scope);
 		ledger_unlock_subject(trip->request.scope, "intent", trip->request.intent_id);
 		scope_denied_receipt(&trip->receipt, &trip->request);
 		return;

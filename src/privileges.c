@@ -123,7 +123,6 @@ static const struct
 	{OBJECT_FUNCTION, "wake", SUBMITTER | WORKER | OWNER},
 };
 
-static int	capability_bits(const char *list);
 static void change_privileges(bool grant, Oid role, ObjectType type,
 							  List *names);
 static bool object_exists(ObjectType type, const char *name);
@@ -158,7 +157,7 @@ privileges_revoke(Oid role, const char *kept_capabilities)
 /*
  * The bits of a list such as "approver,worker"; unknown words have none.
  */
-static int
+int
 capability_bits(const char *list)
 {
 	int			bits = 0;

@@ -403,13 +403,15 @@ insert(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate, bool unless
 }
 
 /*
- * The way of ON CONFLICT DO NOTHING.
+ * The way of ON CONFLICT DO NOTHING, but without its first look for the key:
+ * our callers have just looked.  Who finds it in an index after all, takes the
+ * row back and waits for whoever was first.
  */
 static bool
 insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 					 List **recheck)
 {
-	bool		conflict;
+	bool		conflict = false;
 
 	do
 	{
@@ -417,9 +419,9 @@ insert_speculatively(Relation table, ResultRelInfo *relinfo, TupleTableSlot *slo
 		uint32		token;
 
 		CHECK_FOR_INTERRUPTS();
-		conflict = false;
-		if (!check_index_constraints(relinfo, slot, estate, &there))
+		if (conflict && !check_index_constraints(relinfo, slot, estate, &there))
 			return false;
+		conflict = false;
 		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
 		table_tuple_insert_speculative(table, slot, GetCurrentCommandId(true), 0, NULL, token);
 		*recheck = insert_index_tuples(relinfo, slot, estate, true, &conflict);

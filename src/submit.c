@@ -178,7 +178,6 @@ answer_at_once(Submission *submission)
 	submission_look(submission);
 	if (submission->verdict.gate == GATE_SCOPE_DENIED)
 	{
-		access_forget(submission->identity, submission->request->scope);
 		scope_denied_receipt(submission->receipt, submission->request);
 		return true;
 	}
