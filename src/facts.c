@@ -247,8 +247,8 @@ read_rejected(Facts *facts, const Request *request)
 	RowScan		scan;
 	GotRow		row;
 
-	arg_text(&keys, request->scope);
 	arg_text(&keys, request->batch_id ? cstring_to_text("") : request->intent_id);
+	arg_text(&keys, request->scope);
 	rows_begin(&scan, &verdicts, &keys, true);
 	while (rows_next(&scan, &row))
 	{
@@ -308,7 +308,9 @@ read_approvals(Facts *facts, const Request *request, int64 epoch)
 	GotRow		row;
 	int			room = 0;
 
-	arg_subject(&keys, request);
+	arg_text(&keys, subject_id(request));
+	arg_text(&keys, request->scope);
+	arg_cstring(&keys, subject_kind(request));
 	rows_begin(&scan, &approvals, &keys, false);
 	while (rows_next(&scan, &row))
 	{

@@ -278,7 +278,8 @@ read_outcome(Intent *intent)
 	RowScan		scan;
 	GotRow		row;
 
-	arg_intent(&keys, intent);
+	arg_text(&keys, intent->request.intent_id);
+	arg_text(&keys, intent->request.scope);
 	rows_begin(&scan, &verdicts, &keys, true);
 	while (rows_next(&scan, &row) && row_int8(&row, 1) > intent->event_id)
 	{

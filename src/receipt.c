@@ -63,12 +63,17 @@ fill_by_name(TupleDesc desc, const NamedDatum *members, int count,
 
 		nulls[i] = true;
 		for (j = 0; j < count; j++)
-			if (strcmp(members[j].name, name) == 0)
+		{
+			/* most callers name them in the order that the row has */
+			const NamedDatum *member = &members[(i + j) % count];
+
+			if (strcmp(member->name, name) == 0)
 			{
-				values[i] = members[j].value;
-				nulls[i] = members[j].isnull;
+				values[i] = member->value;
+				nulls[i] = member->isnull;
 				break;
 			}
+		}
 	}
 }
 
