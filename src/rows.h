@@ -20,6 +20,7 @@
 #include "extaction.h"
 
 #define ROW_MAX_COLUMNS QUERY_MAX_ARGS
+#define ROW_MAX_PARTIAL 4
 
 /*
  * Columns of a table, and the index by which its rows are found (NULL if they
@@ -38,6 +39,11 @@ typedef struct KeptRows
 	int			ncolumns;
 	AttrNumber	numbers[ROW_MAX_COLUMNS];
 	AttrNumber	last;			/* the greatest of them */
+	/* once a row was added, by that count: indexes of only those rows in which a column is not null */
+	uint64		partial_known;
+	int			npartial;
+	Oid			partial[ROW_MAX_PARTIAL];
+	AttrNumber	partial_column[ROW_MAX_PARTIAL];
 } KeptRows;
 
 #define ROWS_OF(table_name, index_name, ...) \
