@@ -533,6 +533,8 @@ row_new_event_id(void)
 
 /*
  * Opens a table under a name that means, once it is locked, what we think.
+ * If anything changed while we waited for the lock, the name is looked up
+ * again: then nothing can change any more.
  */
 static Relation
 open_table(KeptRows *kept, LOCKMODE lock)
@@ -541,15 +543,21 @@ open_table(KeptRows *kept, LOCKMODE lock)
 	{
 		Relation	table;
 
+		CHECK_FOR_INTERRUPTS();
 		if (kept->known != changes)
 			look_up(kept);
 		table = try_table_open(kept->table_oid, lock);
-		if (table != NULL && kept->known == changes)
-			return table;
-		if (table != NULL)
-			table_close(table, lock);
-		else
+		if (table == NULL)
+		{
 			changes++;			/* dropped, and the message is still to come */
+			continue;
+		}
+		if (kept->known == changes)
+			return table;
+		look_up(kept);
+		if (kept->table_oid == RelationGetRelid(table))
+			return table;
+		table_close(table, lock);
 	}
 }
 
