@@ -22,6 +22,8 @@
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "commands/trigger.h"
@@ -33,11 +35,13 @@
 #include "rows.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -78,6 +82,7 @@ static void make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *key
 static void open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot,
 						 bool unless_there);
 static void note_partial_indexes(const ResultRelInfo *relinfo, KeptRows *kept);
+static bool read_predicate(Node *clause, PartialIndex *partial);
 static bool passes_index_by(const KeptRows *kept, Oid index, const TupleTableSlot *slot);
 static bool changes_rows(Relation table);
 static bool has_insert_triggers(Relation table);
@@ -288,7 +293,8 @@ open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot, bool 
 	if (kept->partial_known != kept->known || changes_rows(table))
 	{
 		ExecOpenIndices(relinfo, unless_there);
-		note_partial_indexes(relinfo, kept);
+		if (kept->partial_known != kept->known)
+			note_partial_indexes(relinfo, kept);
 		return;
 	}
 	indexes = RelationGetIndexList(table);
@@ -312,38 +318,91 @@ open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot, bool 
 }
 
 /*
- * Takes down which indexes hold only rows in which a column is not null, as
- * our own partial ones do.
+ * Takes down the partial indexes that are as plain as our own.
  */
 static void
 note_partial_indexes(const ResultRelInfo *relinfo, KeptRows *kept)
 {
+	MemoryContext old;
 	int			i;
 
+	if (kept->memory == NULL)
+		kept->memory = AllocSetContextCreate(CacheMemoryContext, "extaction partial indexes",
+											 ALLOCSET_SMALL_SIZES);
 	kept->npartial = 0;
+	MemoryContextReset(kept->memory);
+	old = MemoryContextSwitchTo(kept->memory);
 	for (i = 0; i < relinfo->ri_NumIndices && kept->npartial < ROW_MAX_PARTIAL; i++)
 	{
-		IndexInfo  *info = relinfo->ri_IndexRelationInfo[i];
-		NullTest   *test = list_length(info->ii_Predicate) == 1 ? linitial(info->ii_Predicate) : NULL;
+		List	   *predicate = relinfo->ri_IndexRelationInfo[i]->ii_Predicate;
+		PartialIndex *partial = &kept->partial[kept->npartial];
 
-		if (test == NULL || !IsA(test, NullTest) || test->nulltesttype != IS_NOT_NULL ||
-			test->argisrow || !IsA(test->arg, Var) || ((Var *) test->arg)->varattno <= 0)
+		if (list_length(predicate) != 1 || !read_predicate(linitial(predicate), partial))
 			continue;
-		kept->partial[kept->npartial] = RelationGetRelid(relinfo->ri_IndexRelationDescs[i]);
-		kept->partial_column[kept->npartial++] = ((Var *) test->arg)->varattno;
+		partial->index = RelationGetRelid(relinfo->ri_IndexRelationDescs[i]);
+		kept->npartial++;
 	}
 	kept->partial_known = kept->known;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * False unless it is "column IS NOT NULL" or "column IN ('word', ...)".
+ */
+static bool
+read_predicate(Node *clause, PartialIndex *partial)
+{
+	Node	   *column;
+
+	partial->nwords = 0;
+	if (IsA(clause, NullTest) && ((NullTest *) clause)->nulltesttype == IS_NOT_NULL &&
+		!((NullTest *) clause)->argisrow)
+		column = (Node *) ((NullTest *) clause)->arg;
+	else if (IsA(clause, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *among = (ScalarArrayOpExpr *) clause;
+		Const	   *words = lsecond(among->args);
+		bool	   *nulls;
+		int			i;
+
+		if (!among->useOr || among->opno != TextEqualOperator || among->inputcollid != C_COLLATION_OID ||
+			!IsA(words, Const) || words->constisnull || words->consttype != TEXTARRAYOID)
+			return false;
+		deconstruct_array(DatumGetArrayTypePCopy(words->constvalue), TEXTOID, -1, false, TYPALIGN_INT,
+						  &partial->words, &nulls, &partial->nwords);
+		for (i = 0; i < partial->nwords; i++)
+			if (nulls[i])
+				return false;
+		if (partial->nwords == 0)
+			return false;
+		column = linitial(among->args);
+	}
+	else
+		return false;
+	if (!IsA(column, Var))
+		return false;
+	partial->column = ((Var *) column)->varattno;
+	return partial->column > 0;
 }
 
 static bool
 passes_index_by(const KeptRows *kept, Oid index, const TupleTableSlot *slot)
 {
+	const PartialIndex *partial = kept->partial;
+	text	   *value;
 	int			i;
 
-	for (i = 0; i < kept->npartial; i++)
-		if (kept->partial[i] == index)
-			return slot->tts_isnull[kept->partial_column[i] - 1];
-	return false;
+	for (i = 0; i < kept->npartial && partial->index != index; i++)
+		partial++;
+	if (i == kept->npartial)
+		return false;
+	if (slot->tts_isnull[partial->column - 1] || partial->nwords == 0)
+		return slot->tts_isnull[partial->column - 1];
+	value = DatumGetTextPP(slot->tts_values[partial->column - 1]);
+	for (i = 0; i < partial->nwords; i++)
+		if (text_equal(value, DatumGetTextPP(partial->words[i])))
+			return false;
+	return true;
 }
 
 /*

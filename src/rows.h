@@ -23,6 +23,18 @@
 #define ROW_MAX_PARTIAL 4
 
 /*
+ * An index of only those rows in which a column is not null, or is one of some
+ * words.
+ */
+typedef struct PartialIndex
+{
+	Oid			index;
+	AttrNumber	column;
+	int			nwords;			/* 0: any but null */
+	Datum	   *words;
+} PartialIndex;
+
+/*
  * Columns of a table, and the index by which its rows are found (NULL if they
  * are only added).  To be a static variable: what the names mean is kept in
  * it for the session.
@@ -39,11 +51,11 @@ typedef struct KeptRows
 	int			ncolumns;
 	AttrNumber	numbers[ROW_MAX_COLUMNS];
 	AttrNumber	last;			/* the greatest of them */
-	/* once a row was added, by that count: indexes of only those rows in which a column is not null */
+	/* once a row was added, by that count */
 	uint64		partial_known;
 	int			npartial;
-	Oid			partial[ROW_MAX_PARTIAL];
-	AttrNumber	partial_column[ROW_MAX_PARTIAL];
+	PartialIndex partial[ROW_MAX_PARTIAL];
+	MemoryContext memory;		/* of their words */
 } KeptRows;
 
 #define ROWS_OF(table_name, index_name, ...) \

@@ -49,3 +49,37 @@ SELECT status FROM extaction.find('others', 'two');
 DROP TRIGGER lose ON extaction.intents;
 SELECT status FROM extaction.submit('others', 'two', 'others_mail', 'x@others', '{"a": 1}');
 ROLLBACK;
+
+-- a row is in every index that wants it, those that others have made among them
+BEGIN;
+SET LOCAL client_min_messages = warning;
+CREATE EXTENSION amcheck;
+CREATE FUNCTION pg_temp.complete() RETURNS boolean LANGUAGE sql AS $$
+    SELECT count(bt_index_check(i.indexrelid, true)) > 30
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid WHERE c.relnamespace = 'extaction'::regnamespace
+$$;
+CREATE INDEX ON extaction.events (intent_id) WHERE kind IN ('replayed', 'approved');
+CREATE INDEX ON extaction.events (intent_id) WHERE kind IN ('replayed', NULL);
+CREATE INDEX ON extaction.events (actor) WHERE actor IS NOT NULL;
+CREATE INDEX ON extaction.events (event_id) WHERE actor IS NULL;
+CREATE INDEX ON extaction.events (event_id) WHERE kind <> 'replayed';
+CREATE UNIQUE INDEX ON extaction.intents (scope, actor) WHERE actor IS NOT NULL;
+SELECT extaction.create_scope('others');
+INSERT INTO extaction.actions (action, provider, operation, self_approval) VALUES ('others_mail', 'others', 'send', true);
+CREATE FUNCTION pg_temp.ask(name text, actor text) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT status FROM extaction.approve_in_advance('others', name, 'others_mail', 'x@others', '{"a": 1}', actor => actor)
+    UNION ALL SELECT status FROM generate_series(1, 2) n, extaction.submit('others', name || substr('', n), 'others_mail', 'x@others', '{"a": 1}', actor => actor)
+$$;
+SELECT pg_temp.ask('one', 'ada');
+SELECT pg_temp.ask('two', NULL);
+SELECT pg_temp.ask('three', NULL);
+SELECT pg_temp.ask('four', 'bob');
+SELECT * FROM pg_temp.complete();
+SELECT actor, count(*) FROM extaction.events WHERE scope = 'others' AND kind = 'replayed' GROUP BY 1 ORDER BY 1;
+-- and if a trigger makes it another row
+CREATE FUNCTION pg_temp.by_somebody() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.actor := coalesce(NEW.actor, 'somebody'); RETURN NEW; END $$;
+CREATE TRIGGER by_somebody BEFORE INSERT ON extaction.events FOR EACH ROW EXECUTE FUNCTION pg_temp.by_somebody();
+SELECT pg_temp.ask('five', NULL);
+SELECT * FROM pg_temp.complete();
+SELECT actor, count(*) FROM extaction.events WHERE scope = 'others' AND kind = 'replayed' GROUP BY 1 ORDER BY 1;
+ROLLBACK;
