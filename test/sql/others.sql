@@ -63,7 +63,7 @@ CREATE INDEX ON extaction.events (intent_id) WHERE kind IN ('replayed', NULL);
 CREATE INDEX ON extaction.events (actor) WHERE actor IS NOT NULL;
 CREATE INDEX ON extaction.events (event_id) WHERE actor IS NULL;
 CREATE INDEX ON extaction.events (event_id) WHERE kind <> 'replayed';
-CREATE UNIQUE INDEX ON extaction.intents (scope, actor) WHERE actor IS NOT NULL;
+CREATE UNIQUE INDEX ON extaction.intents (scope, actor, intent_id) WHERE actor IS NOT NULL;
 SELECT extaction.create_scope('others');
 INSERT INTO extaction.actions (action, provider, operation, self_approval) VALUES ('others_mail', 'others', 'send', true);
 CREATE FUNCTION pg_temp.ask(name text, actor text) RETURNS SETOF text LANGUAGE sql AS $$
