@@ -62,7 +62,7 @@ intents_load(const DueItem *items, int count)
 }
 
 /*
- * The same, in a look that the caller has begun (see rows.h).
+ * Reads one, in a look that the caller has begun (see rows_look()).
  */
 void
 intent_read(Intent *intent, text *scope, text *intent_id)

@@ -17,7 +17,6 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
@@ -81,13 +80,11 @@ static Oid	find_relation(const char *name);
 static void make_keys(ScanKey entries, const RowScan *scan, const QueryArgs *keys);
 static void open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot,
 						 bool unless_there);
-static void note_partial_indexes(const ResultRelInfo *relinfo, KeptRows *kept);
+static void note(KeptRows *kept, const ResultRelInfo *relinfo);
 static bool read_predicate(Node *clause, PartialIndex *partial);
 static bool passes_index_by(const KeptRows *kept, Oid index, const TupleTableSlot *slot);
 static bool changes_rows(Relation table);
 static bool has_insert_triggers(Relation table);
-static bool runs_others_code(const ResultRelInfo *relinfo);
-static bool is_plain_clause(Node *clause);
 static void fill_slot(TupleTableSlot *slot, EState *estate, Relation table, const KeptRows *kept,
 					  const QueryArgs *args);
 static bool has_default(TupleDesc desc, int attribute);
@@ -263,7 +260,7 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 	estate->es_opened_result_relations = list_make1(relinfo);
 	fill_slot(slot, estate, table, kept, args);
 	open_indexes(relinfo, kept, slot, unless_there);
-	if (runs_others_code(relinfo))
+	if (kept->runs_others_code)
 		ledger_pin_search_path();
 	AfterTriggerBeginQuery();
 	ExecBSInsertTriggers(estate, relinfo);
@@ -286,18 +283,10 @@ row_add(KeptRows *kept, const QueryArgs *args, bool unless_there)
 static void
 open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot, bool unless_there)
 {
-	Relation	table = relinfo->ri_RelationDesc;
-	List	   *indexes;
+	bool		noted = kept->noted == kept->known;
+	List	   *indexes = RelationGetIndexList(relinfo->ri_RelationDesc);
 	ListCell   *lc;
 
-	if (kept->partial_known != kept->known || changes_rows(table))
-	{
-		ExecOpenIndices(relinfo, unless_there);
-		if (kept->partial_known != kept->known)
-			note_partial_indexes(relinfo, kept);
-		return;
-	}
-	indexes = RelationGetIndexList(table);
 	relinfo->ri_IndexRelationDescs = palloc(sizeof(Relation) * list_length(indexes));
 	relinfo->ri_IndexRelationInfo = palloc(sizeof(IndexInfo *) * list_length(indexes));
 	foreach(lc, indexes)
@@ -305,7 +294,7 @@ open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot, bool 
 		Relation	index;
 		IndexInfo  *info;
 
-		if (passes_index_by(kept, lfirst_oid(lc), slot))
+		if (noted && passes_index_by(kept, lfirst_oid(lc), slot))
 			continue;
 		index = index_open(lfirst_oid(lc), RowExclusiveLock);
 		info = BuildIndexInfo(index);
@@ -315,14 +304,19 @@ open_indexes(ResultRelInfo *relinfo, KeptRows *kept, TupleTableSlot *slot, bool 
 		relinfo->ri_IndexRelationInfo[relinfo->ri_NumIndices++] = info;
 	}
 	list_free(indexes);
+	if (!noted)
+		note(kept, relinfo);
 }
 
 /*
- * Takes down the partial indexes that are as plain as our own.
+ * Takes down which partial indexes may be passed by, and whether to add a row
+ * runs what somebody else has written: then it runs with the owner's rights.
+ * An index that is not as plain as our own counts as that.
  */
 static void
-note_partial_indexes(const ResultRelInfo *relinfo, KeptRows *kept)
+note(KeptRows *kept, const ResultRelInfo *relinfo)
 {
+	Relation	table = relinfo->ri_RelationDesc;
 	MemoryContext old;
 	int			i;
 
@@ -332,17 +326,28 @@ note_partial_indexes(const ResultRelInfo *relinfo, KeptRows *kept)
 	kept->npartial = 0;
 	MemoryContextReset(kept->memory);
 	old = MemoryContextSwitchTo(kept->memory);
-	for (i = 0; i < relinfo->ri_NumIndices && kept->npartial < ROW_MAX_PARTIAL; i++)
+	kept->runs_others_code = has_insert_triggers(table) ||
+		(table->rd_att->constr &&
+		 (table->rd_att->constr->num_check > 0 || table->rd_att->constr->has_generated_stored));
+	for (i = 0; i < relinfo->ri_NumIndices; i++)
 	{
-		List	   *predicate = relinfo->ri_IndexRelationInfo[i]->ii_Predicate;
+		IndexInfo  *info = relinfo->ri_IndexRelationInfo[i];
 		PartialIndex *partial = &kept->partial[kept->npartial];
 
-		if (list_length(predicate) != 1 || !read_predicate(linitial(predicate), partial))
+		if (info->ii_Expressions == NIL && info->ii_Predicate == NIL)
 			continue;
+		if (info->ii_Expressions != NIL || list_length(info->ii_Predicate) != 1 ||
+			kept->npartial == ROW_MAX_PARTIAL || !read_predicate(linitial(info->ii_Predicate), partial))
+		{
+			kept->runs_others_code = true;
+			continue;
+		}
 		partial->index = RelationGetRelid(relinfo->ri_IndexRelationDescs[i]);
 		kept->npartial++;
 	}
-	kept->partial_known = kept->known;
+	if (changes_rows(table))
+		kept->npartial = 0;
+	kept->noted = kept->known;
 	MemoryContextSwitchTo(old);
 }
 
@@ -426,53 +431,6 @@ has_insert_triggers(Relation table)
 	return triggers != NULL &&
 		(triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
 		 triggers->trig_insert_before_statement || triggers->trig_insert_after_statement);
-}
-
-/*
- * Does adding a row run what somebody else has written?  It runs with the
- * owner's rights.
- */
-static bool
-runs_others_code(const ResultRelInfo *relinfo)
-{
-	Relation	table = relinfo->ri_RelationDesc;
-	int			i;
-
-	if (has_insert_triggers(table) ||
-		(table->rd_att->constr &&
-		 (table->rd_att->constr->num_check > 0 || table->rd_att->constr->has_generated_stored)))
-		return true;
-	for (i = 0; i < relinfo->ri_NumIndices; i++)
-	{
-		IndexInfo  *index = relinfo->ri_IndexRelationInfo[i];
-		ListCell   *lc;
-
-		if (index->ii_Expressions != NIL)
-			return true;
-		foreach(lc, index->ii_Predicate)
-			if (!is_plain_clause(lfirst(lc)))
-				return true;
-	}
-	return false;
-}
-
-/*
- * A predicate such as our own indexes have: of a column, by what came with
- * PostgreSQL.
- */
-static bool
-is_plain_clause(Node *clause)
-{
-	if (IsA(clause, NullTest))
-		return IsA(((NullTest *) clause)->arg, Var);
-	if (IsA(clause, ScalarArrayOpExpr))
-	{
-		ScalarArrayOpExpr *among = (ScalarArrayOpExpr *) clause;
-
-		return among->opno < FirstNormalObjectId && IsA(linitial(among->args), Var) &&
-			IsA(lsecond(among->args), Const);
-	}
-	return false;
 }
 
 static void

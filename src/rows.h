@@ -51,8 +51,9 @@ typedef struct KeptRows
 	int			ncolumns;
 	AttrNumber	numbers[ROW_MAX_COLUMNS];
 	AttrNumber	last;			/* the greatest of them */
-	/* once a row was added, by that count */
-	uint64		partial_known;
+	/* what adding a row does, if "noted" is that count too */
+	uint64		noted;
+	bool		runs_others_code;
 	int			npartial;
 	PartialIndex partial[ROW_MAX_PARTIAL];
 	MemoryContext memory;		/* of their words */
