@@ -82,4 +82,35 @@ CREATE TRIGGER by_somebody BEFORE INSERT ON extaction.events FOR EACH ROW EXECUT
 SELECT pg_temp.ask('five', NULL);
 SELECT * FROM pg_temp.complete();
 SELECT actor, count(*) FROM extaction.events WHERE scope = 'others' AND kind = 'replayed' GROUP BY 1 ORDER BY 1;
+DROP TRIGGER by_somebody ON extaction.events;
+-- what runs with the owner's rights runs under his search_path, whatever it is that brings it in
+CREATE FUNCTION pg_temp.same(word text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF current_setting('others.watch', true) = 'on' AND current_setting('search_path') <> 'pg_catalog, pg_temp' THEN
+        RAISE EXCEPTION 'under %', current_setting('search_path');
+    END IF;
+    RETURN word;
+END $$;
+CREATE FUNCTION pg_temp.see_path() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_temp.same(NULL); RETURN NEW; END $$;
+SELECT a.status FROM unnest('{six,seven,eight,nine}'::text[]) n, extaction.approve_in_advance('others', n, 'others_mail', 'x@others', '{"a": 1}') a;
+SET LOCAL others.watch = on;
+SET LOCAL search_path = public, pg_temp;
+SAVEPOINT before;
+SET LOCAL others.watch = off;
+CREATE INDEX ON extaction.intents ((pg_temp.same(intent_id)));
+SET LOCAL others.watch = on;
+SELECT status FROM extaction.submit('others', 'six', 'others_mail', 'x@others', '{"a": 1}');
+ROLLBACK TO before;
+SET LOCAL others.watch = off;
+CREATE INDEX ON extaction.intents (intent_id) WHERE pg_temp.same(scope) = 'others';
+SET LOCAL others.watch = on;
+SELECT status FROM extaction.submit('others', 'seven', 'others_mail', 'x@others', '{"a": 1}');
+ROLLBACK TO before;
+SET LOCAL others.watch = off;
+ALTER TABLE extaction.intents ADD CHECK (pg_temp.same(intent_id) <> '');
+SET LOCAL others.watch = on;
+SELECT status FROM extaction.submit('others', 'eight', 'others_mail', 'x@others', '{"a": 1}');
+ROLLBACK TO before;
+CREATE TRIGGER see_path AFTER INSERT ON extaction.intents FOR EACH ROW EXECUTE FUNCTION pg_temp.see_path();
+SELECT status FROM extaction.submit('others', 'nine', 'others_mail', 'x@others', '{"a": 1}');
 ROLLBACK;
